@@ -145,8 +145,10 @@ int weir_rerss(struct xdp_md *ctx)
 		return XDP_PASS;
 	counters->received_packets++;
 	state = *(volatile __u64 *)&control->state;
-	if (!(state & WEIR_RERSS_ON))
+	if (!(state & WEIR_RERSS_ON)) {
+		counters->passed_packets++;
 		return XDP_PASS;
+	}
 	slot = state & WEIR_RERSS_SLOT;
 	rss = bpf_map_lookup_elem(&weir_rerss_sets, &slot);
 	if (!rss)
@@ -181,18 +183,20 @@ static __always_inline bool weir_rerss_is_ours(__u64 map_id)
 	return control && (__u32)map_id == (__u32)control->map_id;
 }
 
-/* xdp_cpumap_enqueue: map_id, packets, drops, CPU. */
+/* xdp_cpumap_enqueue: map_id, packets, those of them that were dropped, CPU. */
 SEC("raw_tp/xdp_cpumap_enqueue")
 int weir_rerss_enqueue(__u64 *ctx)
 {
+	__u32 packets = ctx[1], drops = ctx[2];
 	struct weir_rerss_queue *queue;
-	__u32 drops = ctx[2];
 
-	if (!drops || !weir_rerss_is_ours(ctx[0]))
+	if (!weir_rerss_is_ours(ctx[0]))
 		return 0;
 	queue = weir_rerss_queue_of(ctx[3]);
-	if (queue)
+	if (queue) {
+		queue->queued_packets += packets - drops;
 		queue->dropped_packets += drops;
+	}
 	return 0;
 }
 

@@ -16,7 +16,7 @@ enum weir_rerss_constant {
 	WEIR_RERSS_SLOT_COUNT = 2,
 };
 
-/* weir_rerss_control.state; without any, packets are only counted. */
+/* weir_rerss_control.state; without WEIR_RERSS_ON, packets are only counted. */
 enum weir_rerss_state {
 	WEIR_RERSS_SLOT = 1 << 0,	/* the settings in effect: 0 or 1 */
 	WEIR_RERSS_ON = 1 << 1,
@@ -36,6 +36,7 @@ struct weir_rerss_control {
 /* Of one CPU that receives. */
 struct weir_rerss_counters {
 	__u64 received_packets;	/* all, also while it is off */
+	__u64 passed_packets;	/* while it was off: they stay on their CPU */
 	__u64 local_packets;	/* whose bucket is this CPU's */
 	__u64 unhashed_packets;	/* without an IP header: they stay, too */
 	__u64 drained_packets;	/* dropped while buckets change their CPU */
@@ -49,8 +50,9 @@ struct weir_rerss_counters {
 /* Of the queue to a CPU, as one CPU sees it. */
 struct weir_rerss_queue {
 	__u64 sent_packets;	/* handed to it */
+	__u64 queued_packets;	/* of those: they are in it, or were */
 	__u64 dropped_packets;	/* of those: there was no room in it */
-	__u64 taken_packets;	/* what the CPU took from it */
+	__u64 taken_packets;	/* of the queued ones: the CPU took them */
 	__u64 failed_packets;	/* of those: there was no memory for them */
 };
 

@@ -30,6 +30,10 @@ const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 
+/// The feature of a driver that takes VLAN tags out of received frames: `ethtool -K IF rxvlan`.
+const VLAN_FEATURE: &str = "rx-vlan-hw-parse";
+const VETH: &str = "veth";
+
 /// `struct ethtool_gstrings` and `struct ethtool_sset_info` before their tails, bytes.
 const GSTRINGS_HEADER_BYTES: usize = 12;
 const SSET_INFO_HEADER_BYTES: usize = 16;
@@ -195,6 +199,23 @@ pub fn driver(ifname: &str) -> Result<String, EthtoolError> {
     let mut request = EthtoolRequest::new(ETHTOOL_GDRVINFO, 0, 0);
     Interface::new(ifname)?.call("read the driver's name", &mut request)?;
     Ok(text(&request.bytes()[4..4 + ETH_GSTRING_LEN]))
+}
+
+/// Whether an XDP program does not see the VLAN tags of frames that an interface receives, because
+/// its driver takes them out and keeps them beside the frame. A veth has the feature too, but there
+/// it is the peer that leaves tags out, which cannot be asked of the veth.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn hides_tags(ifname: &str) -> Result<bool, EthtoolError> {
+    let features = features(ifname)?;
+    // Interfaces without a driver's name are no veth.
+    let driver = driver(ifname).unwrap_or_default();
+    Ok(takes_tags_out(&driver, &features))
+}
+
+fn takes_tags_out(driver: &str, features: &[(String, bool)]) -> bool {
+    driver != VETH && features.iter().any(|(name, is_on)| name == VLAN_FEATURE && *is_on)
 }
 
 /// How many queues an interface has in use: `ethtool -l`.

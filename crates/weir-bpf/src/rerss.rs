@@ -40,8 +40,9 @@ pub const QUEUE_SIZE_MAX: u32 = 16_384;
 /// First fragments that are remembered; the oldest one goes when there is no room.
 pub const FRAGMENT_COUNT_MAX: u32 = 16_384;
 
-/// How long a change waits for a poll to give what it holds (GRO) to the stack: only kernels with a
-/// thousand ticks a second hold packets beyond a poll, and then for one tick (`napi_gro_flush`).
+/// How long a change waits for GRO to give what it holds to the stack: for one tick where a second
+/// has a thousand (`gro_flush_normal`), and in the thread of a queue until it has taken 64 packets
+/// or the queue is empty (`cpu_map_kthread_run`).
 const HELD: Duration = Duration::from_millis(3);
 /// How long it waits for the queues to have been worked off.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -82,6 +83,8 @@ pub enum RerssError {
 pub struct RerssCounts {
     /// All packets, also while it is off.
     pub received_packets: u64,
+    /// Packets that came while it was off, and stayed on their CPU.
+    pub passed_packets: u64,
     /// Packets that were on their CPU already.
     pub local_packets: u64,
     /// Packets without an IP header, which stay on their CPU.
@@ -107,9 +110,11 @@ pub struct RerssCounts {
 pub struct QueueCounts {
     /// Handed to it by other CPUs.
     pub sent_packets: u64,
+    /// Of those: got into it. The kernel could not hand on what is neither here nor dropped.
+    pub queued_packets: u64,
     /// Of those: dropped, because it was full.
     pub dropped_packets: u64,
-    /// Of those: taken by the CPU.
+    /// Of the queued ones: taken by the CPU.
     pub taken_packets: u64,
     /// Of those: dropped, because there was no memory.
     pub failed_packets: u64,
@@ -219,7 +224,7 @@ impl Rerss {
     /// No flow is reordered: what a bucket that moves gets is dropped until nothing of it is under
     /// way any more, which takes some hundredths of a second. First all polls that have begun end,
     /// then the queues are worked off, then the CPUs that took the last packets are through with
-    /// them.
+    /// them, what GRO holds included.
     ///
     /// # Errors
     /// [`RerssError`] if the table has another size, or the kernel refuses.
@@ -247,23 +252,29 @@ impl Rerss {
     /// empty.
     fn drain(&self) -> Result<bool, RerssError> {
         let wait = || sys::wait_for_polls().map_err(RerssError::Barrier);
+        // Behind this, all that is handed on as before is in the queues.
+        wait()?;
+        let mut is_drained = true;
+        // Off, nothing has been put into the queues since they were empty.
+        if self.is_on {
+            is_drained = self.wait_for_queues()?;
+            // What is taken is counted before it goes through the stack.
+            wait()?;
+        }
+        // What GRO holds is given to the stack in a later poll, which has to end as well.
         std::thread::sleep(HELD);
         wait()?;
-        if !self.is_on {
-            // Nothing has been put into the queues since they were empty.
-            return Ok(true);
-        }
-        let sent = self.queue_counts()?;
+        Ok(is_drained)
+    }
+
+    /// Waits until the CPUs have taken what is in the queues now; false if that takes too long.
+    fn wait_for_queues(&self) -> Result<bool, MapError> {
+        let queued = self.queue_counts()?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let now = self.queue_counts()?;
-            let is_through = |cpu: &u16| {
-                let gone = now[cpu].taken_packets + now[cpu].dropped_packets;
-                gone >= sent[cpu].sent_packets
-            };
+            let is_through = |cpu: &u16| now[cpu].taken_packets >= queued[cpu].queued_packets;
             if self.cpus.iter().all(is_through) {
-                // They are counted when they are taken, and then on their way for a while.
-                wait()?;
                 return Ok(true);
             }
             if Instant::now() > deadline {
@@ -281,6 +292,7 @@ impl Rerss {
         let mut counts = RerssCounts { queues: self.queue_counts()?, ..RerssCounts::default() };
         for words in map::read_per_cpu(&self.counters)? {
             counts.received_packets += words[rerss_counters::RECEIVED_PACKETS];
+            counts.passed_packets += words[rerss_counters::PASSED_PACKETS];
             counts.local_packets += words[rerss_counters::LOCAL_PACKETS];
             counts.unhashed_packets += words[rerss_counters::UNHASHED_PACKETS];
             counts.drained_packets += words[rerss_counters::DRAINED_PACKETS];
@@ -313,6 +325,7 @@ impl Rerss {
             let mut counts = QueueCounts::default();
             for words in map::read_per_cpu_at(&self.queues, cpu.into())? {
                 counts.sent_packets += words[rerss_queue::SENT_PACKETS];
+                counts.queued_packets += words[rerss_queue::QUEUED_PACKETS];
                 counts.dropped_packets += words[rerss_queue::DROPPED_PACKETS];
                 counts.taken_packets += words[rerss_queue::TAKEN_PACKETS];
                 counts.failed_packets += words[rerss_queue::FAILED_PACKETS];

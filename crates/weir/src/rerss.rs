@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use weir_bpf::attach;
 use weir_bpf::rerss::Rerss;
+use weir_bpf::{attach, ethtool};
 use weir_machine::rss::card::{self, CardError};
 use weir_net::{CpuList, Netlink, cpu};
 use weir_wire::rss::inner::FRAGMENT_TIMEOUT_NS;
@@ -48,15 +48,17 @@ fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         json: args.json,
     };
     let session = Session::open("weir rerss", &options)?;
+    refuse_hidden_tags(&args.interface, ethtool::hides_tags(&args.interface)?)?;
     let settings = settings(args)?;
     let timeout = Duration::from_nanos(FRAGMENT_TIMEOUT_NS);
     let mut rerss = Rerss::load(&settings, args.queue, timeout)?;
-    let mut gate = Gate::new(args.from);
-    if gate.judge(false, 0.0) {
-        rerss.change(Some(&settings.table))?;
-    }
     let link = rerss.attach(session.link.ifindex);
     let link = link.map_err(|error| session.explain_without_generic(&error))?;
+    let mut gate = Gate::new(args.from);
+    if gate.judge(false, 0.0) {
+        // Only now, so that what has come before is waited for.
+        switch(&mut rerss, &settings, true)?;
+    }
     let mut screen = Screen::new(session.json);
     let mut last = Seen::new(&rerss)?;
     let begin = last.clone();
@@ -64,6 +66,7 @@ fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         if !attach::attached(session.link.ifindex)?.is_some_and(|it| show::is_ours(&it.name)) {
             bail!("somebody took the program off `{}`: it has ended", args.interface);
         }
+        refuse_hidden_tags(&args.interface, ethtool::hides_tags(&args.interface)?)?;
         let now = Seen::new(&rerss)?;
         let report = Report::new("interval", &args.interface, &settings, &begin, &last, &now);
         let rate_pps = report.rate_pps();
@@ -108,6 +111,17 @@ fn refuse_firewall(interface: &str) -> anyhow::Result<()> {
              bridge, tunnel) with `weir fw run --generic`, or stop it with `weir fw stop`"
         );
     }
+    Ok(())
+}
+
+/// What is handed to another CPU is made anew from its frame, without what the driver has taken out.
+fn refuse_hidden_tags(interface: &str, are_hidden: bool) -> anyhow::Result<()> {
+    ensure!(
+        !are_hidden,
+        "the driver of `{interface}` takes VLAN tags out of frames, so that a packet which is \
+         handed to another CPU would lose its VLAN: `ethtool -K {interface} rxvlan off` leaves \
+         them in"
+    );
     Ok(())
 }
 
@@ -159,5 +173,17 @@ fn of_interface(interface: &str) -> anyhow::Result<(Key, Symmetry)> {
         Err(CardError::None { .. }) => Ok((Key::microsoft(), Symmetry::None)),
         Err(error @ CardError::Unknown { .. }) => Err(anyhow!("{error}; --key gives another one")),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_takes_tags_out_is_refused_with_what_can_be_done() {
+        let error = refuse_hidden_tags("eth1", true).unwrap_err().to_string();
+        assert!(error.contains("`ethtool -K eth1 rxvlan off`"), "{error}");
+        refuse_hidden_tags("eth1", false).unwrap();
     }
 }

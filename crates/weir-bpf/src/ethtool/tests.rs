@@ -14,6 +14,16 @@ fn loopback_has_features() {
 }
 
 #[test]
+fn drivers_that_take_tags_out_are_known_by_their_feature() {
+    let features = |is_on| [("rx-gro".to_owned(), true), (VLAN_FEATURE.to_owned(), is_on)];
+    assert!(takes_tags_out("igb", &features(true)) && !takes_tags_out("igb", &features(false)));
+    assert!(!takes_tags_out("veth", &features(true)), "its peer does");
+    assert!(!takes_tags_out("", &features(true)[..1]));
+    assert!(!hides_tags("lo").expect("loopback exists"));
+    hides_tags("nowhere").expect_err("there is no such interface");
+}
+
+#[test]
 fn bad_interfaces_are_named() {
     for name in ["", "sixteen-bytes-xx", "nul\0", "absent0"] {
         let message = stats(name).expect_err("there is no such interface").to_string();

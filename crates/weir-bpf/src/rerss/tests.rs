@@ -28,11 +28,15 @@ fn settings(symmetry: Symmetry, table: &str) -> Settings {
 }
 
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
 fn unless_forbidden<T>(loaded: Result<T, RerssError>) -> Option<T> {
     match loaded {
         Ok(loaded) => Some(loaded),
         Err(RerssError::Load(error)) if error.is_permission() => {
-            eprintln!("skipped: loading BPF programs needs root");
+            skip("loading BPF programs needs root");
             None
         }
         Err(error) => panic!("{error}"),
@@ -218,7 +222,8 @@ fn packets_go_to_the_cpus_of_their_buckets() {
     let frames: Vec<Vec<u8>> = (0..30).map(|_| draws.packet()).collect();
     let verdicts = |rerss: &Rerss| frames.iter().map(|frame| run(rerss, frame)).collect::<Vec<_>>();
     assert!(verdicts(&rerss).iter().all(|verdict| *verdict == XDP_PASS), "it begins off");
-    assert_eq!(rerss.counts().expect("counts").local_packets, 0);
+    let counts = rerss.counts().expect("counts");
+    assert_eq!((counts.passed_packets, counts.local_packets), (30, 0));
     let change = rerss.change(Some(&settings.table)).expect("it is switched on");
     assert!(change.is_drained && rerss.is_on());
     let allowed = [XDP_PASS, XDP_REDIRECT];
@@ -227,6 +232,7 @@ fn packets_go_to_the_cpus_of_their_buckets() {
     // All are CPU 0's, which the test may be on.
     let sent = counts.queues[&0].sent_packets;
     assert_eq!((counts.received_packets, counts.local_packets + sent), (60, 30));
+    assert_eq!(counts.passed_packets, 30, "none passes while it is on");
     let mut reference = Follower::new(settings.clone(), FRAGMENT_TIMEOUT_NS, 1);
     let mut expected = vec![0; 3];
     for frame in &frames {
@@ -266,6 +272,31 @@ fn what_moves_is_dropped_and_what_stays_is_not() {
     assert_eq!((counts.drained_packets, counts.unplaced_packets), (moved, moved));
     assert_eq!(counts.local_packets, 80 - 2 * moved);
     assert!((6..35).contains(&moved), "{moved}");
+}
+
+/// The kernel may fail to hand on a frame after the program has chosen its CPU.
+#[test]
+fn what_gets_into_no_queue_holds_up_no_change() {
+    let settings = settings(Symmetry::None, "0,1");
+    let mut rerss = match Rerss::load(&settings, 64, TIMEOUT) {
+        Err(RerssError::Queue { cpu: 1, .. }) => return skip("there is one CPU"),
+        loaded => match unless_forbidden(loaded) {
+            Some(rerss) => rerss,
+            None => return,
+        },
+    };
+    assert!(rerss.change(Some(&settings.table)).expect("it is switched on").is_drained);
+    let mut draws = Draws { seed: 7, position: 0 };
+    // A test run returns what the program says, and does not hand the frame on.
+    let redirected = (0..40).filter(|_| run(&rerss, &draws.packet()) == XDP_REDIRECT).count();
+    assert!(redirected > 0, "the frames of one of two CPUs are another one's");
+    for table in [None, Some(&settings.table), None] {
+        assert!(rerss.change(table).expect("it changes").is_drained, "{table:?}");
+    }
+    let counts = rerss.counts().expect("counts");
+    let sum = |value: fn(&QueueCounts) -> u64| counts.queues.values().map(value).sum::<u64>();
+    assert_eq!(sum(|queue| queue.sent_packets), redirected as u64);
+    assert_eq!(sum(|queue| queue.queued_packets + queue.dropped_packets), 0);
 }
 
 #[test]

@@ -31,8 +31,6 @@ const SLOT_COUNT: usize = INTERFACE_COUNT_MAX as usize;
 const NAME_SIZE_BYTES: usize = 16;
 /// VLAN interfaces that stand on one another, at most: their indices may be another namespace's.
 const VLAN_DEPTH_MAX: usize = 8;
-/// ethtool's name of what takes VLAN tags out of received frames (`ethtool -K IF rxvlan`).
-const VLAN_FEATURE: &str = "rx-vlan-hw-parse";
 
 /// An interface in its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -560,13 +558,6 @@ pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
     unattachable.map(|link| link.name.clone()).collect()
 }
 
-/// Whether a program does not see the VLAN tags of frames that an interface receives: they are in
-/// the driver's descriptor then. What a veth's peer does cannot be asked.
-fn hides_tags(name: &str) -> bool {
-    let features = ethtool::features(name).unwrap_or_default();
-    !veth::is_one(name) && features.iter().any(|(feature, is_on)| feature == VLAN_FEATURE && *is_on)
-}
-
 /// Puts programs on an interface where they belong and are not. Tells whether none was before. On
 /// an error those are there that were.
 fn put(
@@ -591,7 +582,7 @@ fn put(
         (known.mode, known.has_egress) = (before.ingress, before.egress);
         return Err(failed(&cause));
     }
-    known.hides_tags = known.mode.is_some() && hides_tags(&known.name);
+    known.hides_tags = known.mode.is_some() && ethtool::hides_tags(&known.name).unwrap_or(false);
     known.is_veth = known.mode == Some(Mode::Native) && veth::is_one(&known.name);
     Ok(before.ingress.is_none() && !before.egress)
 }

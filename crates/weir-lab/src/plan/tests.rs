@@ -3,6 +3,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use weir_results::dut::{DutKind, System};
 use weir_results::matrix::Order;
+use weir_wire::flow::FlowSpace;
+use weir_wire::rss::FlowKind;
 use weir_wire::sizes::Sizes;
 
 use super::*;
@@ -303,20 +305,23 @@ fn a_list_of_one_plain_stream_is_the_same_traffic() {
     assert_eq!(plan(&inline, &[]).series[0].id, plan(GOOD, &[]).series[0].id);
 }
 
-/// The examples that come with the project; they stand beside the crates.
+/// An example that comes with the project, and what is warned of; they stand beside the crates.
+fn example_with_warnings(name: &str) -> (Plan, Vec<Diagnostic>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name);
+    let loaded = load(&path, &spec::files::DiskFiles, &Overrides::default());
+    loaded.unwrap_or_else(|errors| panic!("{}", errors[0]))
+}
+
+/// The same of one that nothing is warned of.
+fn example(name: &str) -> Plan {
+    let (plan, warnings) = example_with_warnings(name);
+    assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
+    plan
+}
+
 #[test]
 fn the_example_campaigns_are_good() {
-    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
-    let warned = |name: &str| {
-        let path = labs.join(name).join("lab.toml");
-        let loaded = load(&path, &spec::files::DiskFiles, &Overrides::default());
-        loaded.unwrap_or_else(|errors| panic!("{}", errors[0]))
-    };
-    let load = |name: &str| {
-        let (plan, warnings) = warned(name);
-        assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
-        plan
-    };
+    let load = |name: &str| example(&format!("{name}/lab.toml"));
     let toggle = load("toggle");
     assert!(toggle.is_toggled() && toggle.calibrations().is_empty() && toggle.retries == 0);
     let settings = toggle.series[0].dut.toggle.as_ref().expect("it has two settings");
@@ -345,7 +350,7 @@ fn the_example_campaigns_are_good() {
     assert_eq!((streams.series.len(), streams.calibrations().len()), (4, 2));
     assert_eq!(streams.series[1].traffic.flow_count(), 4_900 + 255 * 64_512);
     assert!(view::estimated_duration(&streams).as_secs() < 120);
-    let (directions, warnings) = warned("directions");
+    let (directions, warnings) = example_with_warnings("directions/lab.toml");
     assert_eq!((directions.series.len(), directions.calibrations().len()), (6, 2));
     assert!(directions.series.iter().all(|series| series.traffic.flow_count() == 4_900));
     assert!(warnings.iter().all(|w| w.message.contains("share the 1 CPU")), "{}", warnings[0]);
@@ -354,6 +359,42 @@ fn the_example_campaigns_are_good() {
     let hosts = load("hosts");
     assert_eq!((hosts.series.len(), hosts.calibrations().len()), (2, 0));
     assert!(view::estimated_duration(&hosts).as_secs() > 10 * (35 + 90), "it boots ten times");
+}
+
+#[test]
+fn the_example_campaigns_of_receive_side_scaling_are_good() {
+    let counts =
+        |plan: &Plan| (plan.series.len(), plan.calibrations().len(), plan.testbeds().len());
+    let flow_counts = |plan: &Plan| {
+        let mut all: Vec<u64> =
+            plan.series.iter().map(|series| series.traffic.flow_count()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    for (name, expected, flows) in [
+        ("tunnel/lab.toml", (12, 4, 1), vec![64]),
+        ("tunnel/pppoe.toml", (6, 2, 1), vec![64]),
+        ("scaling/lab.toml", (2, 2, 2), vec![64]),
+        ("scaling/handed.toml", (2, 1, 1), vec![64]),
+        ("echo/lab.toml", (18, 3, 1), vec![4, 64, 1000]),
+    ] {
+        let plan = example(name);
+        assert_eq!((counts(&plan), flow_counts(&plan)), (expected, flows), "{name}");
+    }
+    // As many flows for each queue of the card.
+    let plan = example("scaling/lab.toml");
+    let TestbedSpec::Netns(netns) = plan.testbed_of(&plan.series[1].id) else {
+        panic!("another kind")
+    };
+    let card = netns.rss.as_deref().expect("a card").settings().expect("it is right");
+    let steering = card.steering(FlowKind::Udp4);
+    let mut flows_of_queue = [0; 2];
+    for (spec, _) in plan.series[1].traffic.streams.specs() {
+        let flow = FlowSpace::new(spec.src, spec.dst).expect("ranges").flow(0);
+        flows_of_queue[usize::from(steering.place(steering.hash(flow)).queue)] += 1;
+    }
+    assert_eq!(flows_of_queue, [32, 32]);
 }
 
 const MACHINES: &str = r#"

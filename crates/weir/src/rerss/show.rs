@@ -46,6 +46,7 @@ pub(super) struct Report {
     rate_pps: f64,
     dropped_pps: f64,
     received_packets: u64,
+    passed_packets: u64,
     local_packets: u64,
     sent_packets: u64,
     dropped_packets: u64,
@@ -71,6 +72,7 @@ struct Cpu {
     cpu: u16,
     bucket_count: usize,
     sent_packets: u64,
+    queued_packets: u64,
     dropped_packets: u64,
     taken_packets: u64,
     failed_packets: u64,
@@ -106,6 +108,7 @@ impl Report {
             cpu: *cpu,
             bucket_count: settings.table.queues().iter().filter(|of| *of == cpu).count(),
             sent_packets: queue.sent_packets,
+            queued_packets: queue.queued_packets,
             dropped_packets: queue.dropped_packets,
             taken_packets: queue.taken_packets,
             failed_packets: queue.failed_packets,
@@ -120,6 +123,7 @@ impl Report {
             rate_pps: rate_pps(last.counts.received_packets, counts.received_packets, seconds),
             dropped_pps: rate_pps(lost(last), lost(now), seconds),
             received_packets: counts.received_packets,
+            passed_packets: counts.passed_packets,
             local_packets: counts.local_packets,
             sent_packets: all(now, |queue| queue.sent_packets),
             dropped_packets: all(now, |queue| queue.dropped_packets),
@@ -168,6 +172,7 @@ impl Report {
             let _ = writeln!(text, "  {what:<46} {:>16}", count(value));
         };
         row("received", self.received_packets);
+        row("passed while it was off", self.passed_packets);
         row("on their CPU already", self.local_packets);
         for cpu in &self.cpus {
             let what = format!("handed to CPU {} ({} buckets)", cpu.cpu, cpu.bucket_count);

@@ -7,19 +7,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, json, stdout, surroundings, trials, unless_starved,
+    Lab, STATEFUL, assert_exit, can_run_lab, json, packets, stdout, surroundings, trials,
+    unless_starved,
 };
 use crate::turns::alone;
 use serde_json::Value;
 
 fn f64_at(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}"))
-}
-
-fn packets(trial: &Value, point: &str) -> u64 {
-    let points = trial["ledger"]["points"].as_array().expect("points");
-    let found = points.iter().find(|p| p["name"] == point);
-    found.and_then(|p| p["packets"].as_u64()).unwrap_or_else(|| panic!("no point {point}"))
 }
 
 const COMPARE: &str = r#"

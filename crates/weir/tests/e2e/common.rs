@@ -205,6 +205,28 @@ pub(crate) fn trials(out: &Path) -> Vec<(PathBuf, Value)> {
     found
 }
 
+/// The packets that a trial's ledger has at a counting point.
+#[track_caller]
+pub(crate) fn packets(trial: &Value, point: &str) -> u64 {
+    let points = trial["ledger"]["points"].as_array().expect("points");
+    let found = points.iter().find(|p| p["name"] == point);
+    found.and_then(|p| p["packets"].as_u64()).unwrap_or_else(|| panic!("no point {point}"))
+}
+
+/// Trials that lost something of what they were offered, with how much arrived. Fails if one of
+/// them is invalid, or delivered nothing.
+#[track_caller]
+pub(crate) fn lossy(trials: &[(PathBuf, Value)]) -> Vec<String> {
+    let counts = trials.iter().map(|(path, trial)| {
+        let name = path.display();
+        assert_ne!(trial["verdict"]["kind"], "invalid", "{name}: {}", trial["verdict"]);
+        let (offered, delivered) = (packets(trial, "offered"), packets(trial, "delivered"));
+        assert!(delivered > 0, "{name}: nothing was delivered");
+        (delivered < offered).then(|| format!("{name}: {delivered} of {offered} were delivered"))
+    });
+    counts.flatten().collect()
+}
+
 /// Name and bytes of every file below a directory, sorted.
 pub(crate) fn tree(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();

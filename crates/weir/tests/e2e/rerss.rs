@@ -1,16 +1,21 @@
 //! `weir rerss`: packets are where they are predicted to be, flows stay in order whatever changes,
 //! and nothing is left behind.
 
+use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use weir_bpf::attach::{self, Mode};
+use weir_bpf::ethtool;
 use weir_bpf::rerss::Rerss;
 use weir_gen::backend::{Backend as _, RunOptions};
 use weir_gen::expect::Expectation;
 use weir_gen::live::LiveGenerator;
-use weir_gen::observer::Observer;
+use weir_gen::observer::{Observed, Observer};
 use weir_net::address::Prefix;
 use weir_net::{Netlink, NetnsGuard, VethEnd, cpu, sysctl};
 use weir_wire::encap::Tunnel;
@@ -22,13 +27,15 @@ use weir_wire::stream::{StreamFrames, StreamSpec};
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
 
-use crate::common::{
-    arrived_packets, assert_exit, can_run_lab, skipped, stderr, stdout, wait_until,
-};
+use crate::common::{arrived_packets, assert_exit, can_run_lab, skipped, stderr, wait_until};
 use crate::turns::{Turn, beside, namespace};
+
+mod lab;
 
 const KEY: &str =
     "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
+
+const FLOWS: u8 = 16;
 
 /// A generator at `out`, a router with `in` and `exit`, a receiver at `end`.
 struct Bed {
@@ -99,12 +106,21 @@ impl Bed {
     }
 
     /// Starts it at `in`, and waits until the program is there.
-    fn start(&self, words: &[&str]) -> Child {
+    fn start(&self, words: &[&str]) -> Running {
         let all = [&["run", "-i", "in", "--json"], words].concat();
         let mut command = self.weir(&all);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let [said, errors] = [(); 2].map(|()| NamedTempFile::new().expect("a file"));
+        let [out, err] = [&said, &errors].map(|file| file.reopen().expect("a descriptor"));
+        let child = command.stdout(out).stderr(err).spawn().expect("it runs");
         wait_until("its program is attached", || self.attached().is_some());
-        child
+        Running { child, said, errors }
+    }
+
+    /// The same, and waits until packets are handed on.
+    fn start_on(&self, words: &[&str]) -> Running {
+        let running = self.start(&[&["--from", "0"], words].concat());
+        wait_until("it is on", || running.lines().iter().any(|line| line["is_on"] == true));
+        running
     }
 
     fn attached(&self) -> Option<String> {
@@ -117,22 +133,118 @@ impl Bed {
         StreamSpec::new(self.macs[0], self.macs[1], range(src), range("198.19.10.1:53"))
     }
 
-    /// Sends so many packets of a traffic.
-    fn send(&self, traffic: &Traffic, packets: u64, rate_pps: f64, during: impl FnOnce()) {
+    /// Starts to send a traffic, which ends after so many packets if that is given.
+    fn begin_to_send(&self, traffic: &Traffic, rate_pps: f64, limit: Option<u64>) -> LiveGenerator {
         let first = u32::try_from(cpu::online().expect("CPUs").first()).expect("small");
         let generator = || LiveGenerator::with_private_park(traffic, ifindex("out"), &[first]);
         let mut generator = self.left.run(generator).expect("entered").expect("it is set up");
         let options = RunOptions {
             rate: Rate::Pps(rate_pps),
             ramp: Duration::ZERO,
-            packet_limit: Some(packets),
+            packet_limit: limit,
             first_sequence: 0,
             timestamps: false,
         };
         generator.start(options).expect("it starts");
+        generator
+    }
+
+    /// Sends so many packets of a traffic.
+    fn send(&self, traffic: &Traffic, packets: u64, rate_pps: f64, during: impl FnOnce()) {
+        let mut generator = self.begin_to_send(traffic, rate_pps, Some(packets));
         during();
         generator.wait().expect("it ends by itself");
     }
+
+    /// Sees what arrives behind the router.
+    fn observe(&self) -> Observer {
+        let attach = || Observer::attach(ifindex("end"), Mode::Native, Expectation::default());
+        self.right.run(attach).expect("entered").expect("it attaches")
+    }
+
+    /// Flows that can be told apart, each a stream of its own.
+    fn flows(&self) -> Traffic {
+        let specs = (0..FLOWS).map(|number| {
+            let src = format!("198.18.10.1:{}", 2000 + u16::from(number));
+            (StreamSpec { stream: number, ..self.spec(&src) }, 1)
+        });
+        Traffic::new(specs.collect()).expect("it can be sent")
+    }
+}
+
+/// `weir rerss run`, which is killed if it is still there at the end.
+struct Running {
+    child: Child,
+    said: NamedTempFile,
+    errors: NamedTempFile,
+}
+
+impl Running {
+    /// What it has said, as far as it has come.
+    fn lines(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.said.path()).expect("readable");
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Ends it by SIGINT, and returns the totals.
+    fn interrupt(self) -> Value {
+        let pid = i32::try_from(self.child.id()).expect("a process");
+        kill(Pid::from_raw(pid), Signal::SIGINT).expect("it is there");
+        self.total(130)
+    }
+
+    /// The totals, when it has ended with this exit code.
+    #[track_caller]
+    fn total(mut self, code: i32) -> Value {
+        let status = self.child.wait().expect("it is ours");
+        let errors = fs::read_to_string(self.errors.path()).expect("readable");
+        assert_eq!(status.code(), Some(code), "{errors}");
+        let total = self.lines().pop().unwrap_or_else(|| panic!("nothing said: {errors}"));
+        assert_eq!(total["kind"], "total", "{total}");
+        all_packets_have_a_place(&total);
+        total
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What has ended was waited for.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn number(total: &Value, key: &str) -> u64 {
+    total[key].as_u64().unwrap_or_else(|| panic!("{key}: {total}"))
+}
+
+/// Each packet that was received is in one of the counts.
+#[track_caller]
+fn all_packets_have_a_place(total: &Value) {
+    let places = ["passed", "local", "sent", "drained", "unhashed", "unplaced"];
+    let places = places.map(|place| number(total, &format!("{place}_packets")));
+    assert_eq!(places.iter().sum::<u64>(), number(total, "received_packets"), "{total}");
+}
+
+/// No flow is in disorder.
+#[track_caller]
+fn are_in_order(observed: &Observed, evidence: &str) {
+    assert_eq!(observed.streams.len(), usize::from(FLOWS));
+    for stream in &observed.streams {
+        assert!(stream.packets > 500, "{stream:?}");
+        let disorder = (stream.reordered, stream.duplicated, stream.too_late);
+        assert_eq!(disorder, (0, 0, 0), "{stream:?}, {evidence}");
+    }
+}
+
+/// Two CPUs that this machine has.
+fn two_cpus() -> Option<[u16; 2]> {
+    let online = cpu::online().expect("CPUs");
+    let mut numbers = online.iter().map(|cpu| u16::try_from(cpu).expect("small"));
+    Some([numbers.next()?, numbers.next()?])
 }
 
 fn settings(table: Table) -> Settings {
@@ -142,17 +254,6 @@ fn settings(table: Table) -> Settings {
         symmetry: Symmetry::None,
         fields: [Fields::FourTuple; 4],
     }
-}
-
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args([name, &child.id().to_string()]).status();
-    assert!(status.expect("kill(1) runs").success());
-}
-
-fn last_line(output: &Output) -> Value {
-    let text = stdout(output);
-    let line = text.lines().last().unwrap_or_else(|| panic!("nothing said: {}", stderr(output)));
-    serde_json::from_str(line).expect("JSON")
 }
 
 /// A tunnel's packets, bucket by bucket, as the reference says; the interface is left as it was.
@@ -165,18 +266,15 @@ fn what_a_tunnel_carries_is_spread_as_predicted() {
     let bed = Bed::new();
     let cpus = cpu::online().expect("CPUs");
     for (round, tunnel) in (1..).zip(Tunnel::ALL) {
-        let child = bed.start(&["--key", KEY, "--from", "0", "--table", "equal:1/16"]);
+        let running = bed.start_on(&["--key", KEY, "--table", "equal:1/16"]);
         let base = bed.spec("198.18.10.1:2000-198.18.10.1:2063");
         let sizes = Sizes::Fixed(120);
         let spec = StreamSpec { encap: Some(tunnel), sizes, ..base };
         bed.send(&Traffic::one(spec.clone()).expect("it can be sent"), PACKETS, 20e3, || ());
         // The interface counts on.
         wait_until("all have arrived", || arrived_packets(&bed.router, "in") >= round * PACKETS);
-        signal(&child, "-INT");
-        let output = child.wait_with_output().expect("it ended");
-        assert_exit(&output, 130);
+        let total = running.interrupt();
         assert_eq!(bed.attached(), None, "nothing is left");
-        let total = last_line(&output);
         let frames = StreamFrames::new(spec).expect("it can be sent");
         let table = Table::equal(1, 16).expect("a table");
         let mut reference = Follower::new(settings(table.clone()), FRAGMENT_TIMEOUT_NS, 1);
@@ -193,8 +291,9 @@ fn what_a_tunnel_carries_is_spread_as_predicted() {
             .collect();
         assert_eq!(found, expected, "{tunnel}: {total}");
         assert_eq!(total["received_packets"], PACKETS);
-        let number = |key: &str| total[key].as_u64().expect("a count");
-        assert_eq!(number("local_packets") + number("sent_packets"), PACKETS, "{total}");
+        assert_eq!(total["passed_packets"], 0, "it was on: {total}");
+        let handled = number(&total, "local_packets") + number(&total, "sent_packets");
+        assert_eq!(handled, PACKETS, "{total}");
         assert_eq!(total["cpus"][0]["cpu"], cpus.first());
     }
 }
@@ -206,17 +305,9 @@ fn flows_stay_in_order_whatever_changes() {
     if !can_run_lab(TEST) {
         return;
     }
-    let online: Vec<u16> =
-        cpu::online().expect("CPUs").iter().map(|cpu| u16::try_from(cpu).expect("small")).collect();
-    let [first, second, ..] = online[..] else { return skipped(TEST, "there is one CPU") };
-    const FLOWS: u8 = 16;
+    let Some([first, second]) = two_cpus() else { return skipped(TEST, "there is one CPU") };
     const PACKETS: u64 = 120_000;
     let bed = Bed::new();
-    let specs = (0..FLOWS).map(|number| {
-        let src = format!("198.18.10.1:{}", 2000 + u16::from(number));
-        (StreamSpec { stream: number, ..bed.spec(&src) }, 1)
-    });
-    let traffic = Traffic::new(specs.collect()).expect("it can be sent");
     let tables: Vec<Table> = [[first, second], [second, first], [second, second]]
         .iter()
         .map(|pair| Table::new(pair.repeat(8)).expect("a table"))
@@ -228,11 +319,9 @@ fn flows_stay_in_order_whatever_changes() {
     assert!(threads.len() >= 2, "a queue for each CPU: {threads:?}");
     let link = bed.router.run(|| rerss.attach(ifindex("in"))).expect("entered");
     let _link = link.expect("it attaches");
-    let observer =
-        bed.right.run(|| Observer::attach(ifindex("end"), Mode::Native, Expectation::default()));
-    let observer = observer.expect("entered").expect("it attaches");
+    let observer = bed.observe();
     let mut drained = true;
-    bed.send(&traffic, PACKETS, 60e3, || {
+    bed.send(&bed.flows(), PACKETS, 60e3, || {
         for step in 0..12 {
             let table = tables.get(step % 4);
             drained &= rerss.change(table).expect("it changes").is_drained;
@@ -245,12 +334,39 @@ fn flows_stay_in_order_whatever_changes() {
     assert!(sent > 0 && counts.drained_packets > 0, "it has done something: {counts:?}");
     assert!(drained, "the queues were worked off each time: {counts:?}");
     let observed = observer.observed().expect("readable");
-    assert_eq!(observed.streams.len(), usize::from(FLOWS));
-    for stream in &observed.streams {
-        assert!(stream.packets > 1_000, "{stream:?}");
-        let disorder = (stream.reordered, stream.duplicated, stream.too_late);
-        assert_eq!(disorder, (0, 0, 0), "{stream:?}, {counts:?}");
+    are_in_order(&observed, &format!("{counts:?}"));
+}
+
+/// The same of the command, which comes to a device that packets come in by, goes on and off, and
+/// leaves.
+#[test]
+fn flows_stay_in_order_while_the_command_comes_and_goes() {
+    const TEST: &str = "flows_stay_in_order_while_the_command_comes_and_goes";
+    if !can_run_lab(TEST) {
+        return;
     }
+    let Some(cpus) = two_cpus() else { return skipped(TEST, "there is one CPU") };
+    let bed = Bed::new();
+    // The device takes XDP frames without a program, too.
+    bed.router.run(|| ethtool::set_gro("in", true)).expect("entered").expect("it is a veth");
+    let observer = bed.observe();
+    let mut generator = bed.begin_to_send(&bed.flows(), 60e3, None);
+    wait_until("packets arrive", || arrived_packets(&bed.router, "in") >= 1_000);
+    let cpus = cpus.map(|cpu| cpu.to_string()).join(",");
+    let mut totals = Vec::new();
+    for _ in 0..3 {
+        let running = bed.start_on(&["--key", KEY, "--cpus", &cpus]);
+        let so_far = arrived_packets(&bed.router, "in");
+        wait_until("more arrive", || arrived_packets(&bed.router, "in") >= so_far + 5_000);
+        totals.push(running.interrupt());
+        assert_eq!(bed.attached(), None);
+    }
+    let so_far = arrived_packets(&bed.router, "in");
+    wait_until("more arrive", || arrived_packets(&bed.router, "in") >= so_far + 1_000);
+    generator.stop().expect("it stops");
+    let handed = |total: &Value| number(total, "sent_packets") > 0;
+    assert!(totals.iter().all(handed), "it has done something: {totals:?}");
+    are_in_order(&observer.observed().expect("readable"), &format!("{totals:?}"));
 }
 
 #[test]
@@ -259,7 +375,7 @@ fn it_stays_off_below_its_rate_and_is_stopped_by_name() {
         return;
     }
     let bed = Bed::new();
-    let child = bed.start(&["--from", "100Mpps"]);
+    let running = bed.start(&["--from", "100Mpps"]);
     let again = bed.run(&["run", "-i", "in"]);
     assert_exit(&again, 2);
     assert!(stderr(&again).contains("attached to `in` already: weir_rerss"), "{}", stderr(&again));
@@ -267,11 +383,9 @@ fn it_stays_off_below_its_rate_and_is_stopped_by_name() {
     bed.send(&traffic, 500, 20e3, || ());
     wait_until("all have arrived", || arrived_packets(&bed.router, "in") >= 500);
     assert_exit(&bed.run(&["stop", "-i", "in"]), 0);
-    let output = child.wait_with_output().expect("it ended");
-    assert_exit(&output, 143);
-    let total = last_line(&output);
-    assert_eq!((&total["is_on"], &total["received_packets"]), (&false.into(), &500.into()));
-    assert_eq!((&total["local_packets"], &total["sent_packets"]), (&0.into(), &0.into()));
+    let total = running.total(143);
+    assert_eq!((&total["is_on"], &total["passed_packets"]), (&false.into(), &500.into()));
+    assert_eq!((&total["received_packets"], &total["sent_packets"]), (&500.into(), &0.into()));
     assert_exit(&bed.run(&["stop", "-i", "in"]), 1);
     let short = bed.run(&["run", "-i", "in", "--duration", "100ms"]);
     assert_exit(&short, 0);
@@ -307,20 +421,20 @@ fn the_firewall_keeps_its_interface() {
         return;
     }
     let bed = Bed::new();
-    let rules = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(rules.path(), "set limit states 1000\npass\n").expect("writable");
+    let rules = NamedTempFile::new().expect("a file");
+    fs::write(rules.path(), "set limit states 1000\npass\n").expect("writable");
     let file = rules.path().display().to_string();
     let firewall = |words: &[&str]| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", bed.router.name(), env!("CARGO_BIN_EXE_weir"), "fw"]);
         command.args(words).env("NO_COLOR", "1").stdin(Stdio::null()).output().expect("ip runs")
     };
-    let child = bed.start(&["--from", "100Mpps"]);
+    let running = bed.start(&["--from", "100Mpps"]);
     let second = firewall(&["run", "-f", &file]);
     assert_exit(&second, 2);
     assert_eq!(bed.attached().as_deref(), Some("weir_rerss"), "{}", stderr(&second));
     assert_exit(&bed.run(&["stop", "-i", "in"]), 0);
-    assert_exit(&child.wait_with_output().expect("it ended"), 143);
+    running.total(143);
     assert_exit(&firewall(&["run", "-f", &file]), 0);
     let output = bed.run(&["run", "-i", "in"]);
     assert_exit(&output, 2);

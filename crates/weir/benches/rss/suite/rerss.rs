@@ -221,8 +221,8 @@ impl Bed {
                 let card = card(Table::new(cpus)?);
                 let timeout = Duration::from_nanos(FRAGMENT_TIMEOUT_NS);
                 let mut rerss = Rerss::load(&card, QUEUE_SIZE, timeout)?;
-                rerss.change(Some(&card.table))?;
                 let link = self.router.run(|| rerss.attach(self.into))??;
+                rerss.change(Some(&card.table))?;
                 handing._inner = Some((link, rerss));
             }
         }

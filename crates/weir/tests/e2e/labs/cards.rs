@@ -110,6 +110,10 @@ step i-set-doctor weir rss doctor i0 --json
 step i-undo weir rss undo i0
 step i-undo-show weir rss show i0 --json
 probe i-undo-probe i0 $udp4
+# Last: a driver that takes an XDP program sets its rings up anew.
+step i-tags weir rerss run -i i0 --from 0 --duration 1s
+ethtool -K i0 rxvlan off
+step i-rerss weir rerss run -i i0 --from 0 --duration 1s --json
 "#;
 
 /// What came of the boot.
@@ -279,11 +283,19 @@ fn workers_of_virtios_queues_get_what_came_in_on_them() {
     assert!(got.iter().all(|packets| *packets > 0), "{served}");
 }
 
+/// Whether the machine has no igb; notes that the test was skipped then.
+fn no_igb(test: &str) -> bool {
+    let has_none = can_run(test) && !has_device(IGB);
+    if has_none {
+        skipped(test, "this QEMU has no igb: 8.0 and later have one");
+    }
+    has_none
+}
+
 #[test]
 fn igb_is_probed_by_the_kernels_key_set_and_undone() {
     let test = "igb_is_probed_by_the_kernels_key_set_and_undone";
-    if can_run(test) && !has_device(IGB) {
-        skipped(test, "this QEMU has no igb: 8.0 and later have one");
+    if no_igb(test) {
         return;
     }
     let Some(steps) = said(test) else { return };
@@ -301,4 +313,16 @@ fn igb_is_probed_by_the_kernels_key_set_and_undone() {
     assert!(!has(&kinds(&steps["i-set-doctor"], 1), "udp-by-addresses"));
     assert_eq!(steps["i-undo"].code, 0, "{:?}", steps["i-undo"]);
     assert_eq!(steps["i-undo-show"].json(0)["rss"], shown["rss"]);
+}
+
+#[test]
+fn igb_hands_packets_on_when_it_leaves_their_tags() {
+    let test = "igb_hands_packets_on_when_it_leaves_their_tags";
+    if no_igb(test) {
+        return;
+    }
+    let Some(steps) = said(test) else { return };
+    steps["i-tags"].is_refused("`ethtool -K i0 rxvlan off`");
+    let total = steps["i-rerss"].json(0);
+    assert_eq!((&total["kind"], &total["is_on"]), (&"total".into(), &false.into()), "{total}");
 }

@@ -20,8 +20,8 @@ use weir_net::{Netlink, Netns};
 use super::left;
 use super::slots::EMULATOR;
 use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, json, run, skipped, stderr, stdout, surroundings,
-    trials, wait_until, weir,
+    Lab, STATEFUL, assert_exit, can_run_lab, json, packets, run, skipped, stderr, stdout,
+    surroundings, trials, wait_until, weir,
 };
 use crate::turns::beside;
 
@@ -134,12 +134,6 @@ rate = "5kpps"
 const LINUX: &str = "\n[[dut]]\nname = \"linux\"\nkind = \"linux\"\n";
 const NFT: &str =
     "\n[[dut]]\nname = \"nft\"\nkind = \"linux\"\nfiles = { nft = \"stateful.nft\" }\n";
-
-fn packets(trial: &Value, point: &str) -> u64 {
-    let points = trial["ledger"]["points"].as_array().expect("points");
-    let found = points.iter().find(|p| p["name"] == point);
-    found.and_then(|p| p["packets"].as_u64()).unwrap_or_else(|| panic!("no point {point}"))
-}
 
 fn artefact(trial: &Path, name: &str) -> String {
     let path = trial.with_file_name("artefacts").join(name);
