@@ -430,12 +430,11 @@ int weir_connect_send(struct xdp_md *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct weir_thread *thread;
+	int verdict;
 
-	if (weir_is_parked(ctx))
-		return XDP_PASS;
-	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
+	thread = weir_thread_of(ctx, cpu, &verdict);
 	if (!thread)
-		return XDP_ABORTED;
+		return verdict;
 	if (weir_connect_open(ctx, thread, cpu))
 		return XDP_REDIRECT;
 	if (weir_connect.retries && weir_connect_retry(ctx, thread, cpu))

@@ -233,12 +233,11 @@ int weir_gen(struct xdp_md *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct weir_thread *thread;
 	__u64 stamp;
+	int verdict;
 
-	if (weir_is_parked(ctx))
-		return XDP_PASS;
-	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
+	thread = weir_thread_of(ctx, cpu, &verdict);
 	if (!thread)
-		return XDP_ABORTED;
+		return verdict;
 	if (!weir_may_send(thread, &stamp))
 		return XDP_DROP;
 	if (!weir_send(ctx, thread, cpu, stamp)) {
@@ -283,12 +282,11 @@ int weir_gen_plain(struct xdp_md *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct weir_thread *thread;
+	int verdict;
 
-	if (weir_is_parked(ctx))
-		return XDP_PASS;
-	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
+	thread = weir_thread_of(ctx, cpu, &verdict);
 	if (!thread)
-		return XDP_ABORTED;
+		return verdict;
 	if (thread->nth >= thread->run.end && !weir_begin_plain(thread))
 		return XDP_DROP;
 	if (!weir_send_plain(ctx, thread)) {

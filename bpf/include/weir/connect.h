@@ -4,7 +4,7 @@
  *
  * Neither end keeps anything of a connection. The numbers with which the ends of a connection begin
  * are a hash of its addresses and ports, so that the acknowledgement in any later packet says how
- * far it has come. What is no step of a connection is counted by kind.
+ * far it has come. What fits no step of a connection is counted by kind.
  *
  * The server has to know one thing of a client that its later packets do not say: whether the first
  * packet behind the SYN-ACK is all that will acknowledge it, and who closes. weir's client says so

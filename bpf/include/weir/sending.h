@@ -51,6 +51,18 @@ static __always_inline bool weir_is_parked(struct xdp_md *ctx)
 	return ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX;
 }
 
+/* The thread of a test run on this CPU. Without one, the program returns the verdict. */
+static __always_inline struct weir_thread *weir_thread_of(struct xdp_md *ctx, __u32 cpu,
+							  int *verdict)
+{
+	if (weir_is_parked(ctx)) {
+		*verdict = XDP_PASS;
+		return 0;
+	}
+	*verdict = XDP_ABORTED;
+	return bpf_map_lookup_elem(&weir_threads, &cpu);
+}
+
 /* Whether a paced thread's next packet may go now; the time between packets is counted if so. */
 static __always_inline bool weir_is_due(struct weir_thread *thread, __u64 now_ns)
 {

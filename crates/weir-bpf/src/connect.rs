@@ -166,9 +166,9 @@ pub struct ConnectCounters {
     pub peer_resets: u64,
     /// Client: FINs of the server for connections that the client was to end.
     pub peer_closes: u64,
-    /// Acknowledgements that are no step of a connection.
+    /// Acknowledgements that fit no step of a connection.
     pub bad_number: u64,
-    /// Flags that are no step of a connection.
+    /// Flags that fit no step of a connection.
     pub bad_flags: u64,
     /// Segments without a whole TCP header.
     pub malformed: u64,

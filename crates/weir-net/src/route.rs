@@ -26,6 +26,14 @@ pub struct Route {
     pub ifindex: Option<u32>,
 }
 
+impl Route {
+    /// Whether all that no other route is for goes out by this interface.
+    #[must_use]
+    pub fn is_default_of(&self, ifindex: u32) -> bool {
+        self.destination.length() == 0 && self.ifindex == Some(ifindex)
+    }
+}
+
 impl Netlink {
     /// Adds a static route to `destination` through the interface, by way of `gateway`, or to
     /// addresses on the link itself if there is none. Host bits of the destination are ignored.

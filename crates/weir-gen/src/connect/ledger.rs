@@ -106,10 +106,10 @@ impl From<ConnectCounters> for Counts {
     }
 }
 
-/// Name, text and count of what is no step of a connection.
+/// Name, text and count of what belongs to no step of a connection.
 type Kind = (&'static str, &'static str, fn(&Counts) -> u64);
 
-/// What may happen that is no step of a connection.
+/// What may happen that belongs to no step of a connection.
 const UNEXPECTED: [Kind; 8] = [
     ("repeated", "SYN-ACKs of connections that had been answered before", |counts| counts.repeated),
     ("refused", "SYNs answered with a RST: nobody listens there", |counts| counts.refused),
@@ -117,18 +117,16 @@ const UNEXPECTED: [Kind; 8] = [
     ("peer_close", "FINs of the server for connections that the client was to end", |counts| {
         counts.peer_close
     }),
-    ("bad_number", "segments whose acknowledgement is no step of a connection", |counts| {
+    ("bad_number", "segments whose acknowledgement number fits no step", |counts| {
         counts.bad_number
     }),
-    ("bad_flags", "segments whose flags are no step of a connection", |counts| counts.bad_flags),
+    ("bad_flags", "segments whose flags fit no step", |counts| counts.bad_flags),
     ("malformed", "segments without a whole TCP header", |counts| counts.malformed),
-    ("unanswered", "segments in whose frames there is no room for the answer", |counts| {
-        counts.unanswered
-    }),
+    ("unanswered", "segments whose frames were too small to answer in", |counts| counts.unanswered),
 ];
 
 impl Counts {
-    /// What was seen that is no step of a connection, by kind, if it was: name, text, count.
+    /// What was seen that belongs to no step of a connection, by kind, if it was: name, text, count.
     pub fn unexpected(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let all = UNEXPECTED.iter().map(|(name, text, count)| (*name, *text, count(self)));
         all.filter(|(_, _, count)| *count > 0)

@@ -101,7 +101,7 @@ impl CommandDut {
         let output = host.run(&command).map_err(DutError::host(&self.name))?;
         Ok(match output.success() {
             true => levels(&output.stdout)
-                .map_err(|line| format!("printed `{line}`, which is no name and number")),
+                .map_err(|line| format!("printed `{line}`, not a name and a whole number")),
             false => Err(format!("failed: {}", output.said())),
         })
     }

@@ -116,7 +116,10 @@ fn check_addresses(ends: &Ends<'_>) -> anyhow::Result<()> {
         for address in [range.addr(0), range.addr(range.addr_count() - 1)] {
             let is_broadcast = address == IpAddr::from([255; 4]);
             if address.is_multicast() || address.is_unspecified() || is_broadcast {
-                bail!("{option}: {address} is no address of a host, so that it has no connections");
+                bail!(
+                    "{option}: {address} is a multicast, broadcast or unspecified address: \
+                     connections are between hosts"
+                );
             }
             if address.is_loopback() {
                 bail!("{option}: {address} is a loopback address, which never leaves its host");

@@ -5,9 +5,10 @@ use std::time::Instant;
 use weir_bpf::connect::{ConnectAttachError, ConnectServer, ServerConfig};
 use weir_gen::connect::ledger::Counts;
 use weir_gen::preflight;
+use weir_net::{LinkInfo, Netlink};
 
 use super::plan;
-use super::show::ServerReport;
+use super::show::{SERVER_TOTALS, ServerReport};
 use crate::cli::connect::ServeArgs;
 use crate::exit::Outcome;
 use crate::progress;
@@ -19,6 +20,13 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let is_ipv6 = args.listen.is_none_or(|range| range.is_ipv6());
     let size_bytes = plan::frame_bytes(is_ipv6, args.reply_bytes());
     preflight::interface(&session.link.name, size_bytes, false)?;
+    if args.listen.is_none() && has_default_route(&session.link)? {
+        progress::warn(&format!(
+            "the default route of this host leads to `{}`, and without --listen every TCP packet \
+             that comes in there is answered here, those to this host (ssh) as well",
+            session.link.name
+        ));
+    }
     let config = ServerConfig { listen: args.listen, reply_bytes: args.reply_bytes() };
     let server = ConnectServer::load(&config)?;
     let attached = server.attach(session.link.ifindex, session.mode);
@@ -45,7 +53,14 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
         )
     });
     drop(link);
-    let report = ServerReport::new("total", begin, (begin, 0), Counts::from(server.counters()?));
+    let counts = Counts::from(server.counters()?);
+    let report = ServerReport::new(SERVER_TOTALS, begin, (begin, 0), counts);
     screen.total(|| serde_json::to_string(&report), || report.block())?;
     outcome
+}
+
+/// Whether this host has its other connections by way of the interface, too.
+fn has_default_route(link: &LinkInfo) -> anyhow::Result<bool> {
+    let routes = Netlink::open()?.routes()?;
+    Ok(routes.iter().any(|route| route.is_default_of(link.ifindex)))
 }

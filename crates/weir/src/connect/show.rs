@@ -19,6 +19,10 @@ use super::plan::Plan;
 use crate::exit;
 use crate::traffic::show::{Distribution, line, nanoseconds, say};
 
+/// The kinds of the last objects of both ends, which `weir connect ledger` reads.
+pub(super) const CLIENT_TOTALS: &str = "result";
+pub(super) const SERVER_TOTALS: &str = "total";
+
 /// Wide enough for the longest name.
 const NAME_WIDTH: usize = 27;
 
@@ -148,7 +152,7 @@ impl ClientResult {
         let goes_on = is_held || plan.config.retries > 0;
         let opening = Some(run.opening).filter(|time| goes_on && !time.is_zero());
         Self {
-            kind: "result",
+            kind: CLIENT_TOTALS,
             end: "client",
             interface: plan.path.link.name.clone(),
             ended_by: run.ended_by,
@@ -328,7 +332,7 @@ pub(super) fn missing(missing: &[Missing]) -> String {
     text
 }
 
-/// What is no step of a connection, behind a word of who saw it.
+/// What belongs to no step of a connection, behind a word of who saw it.
 pub(super) fn unexpected(who: &str, counts: &Counts) -> String {
     let mut text = String::new();
     for (_, what, count) in counts.unexpected() {

@@ -59,10 +59,7 @@ fn of_host() -> anyhow::Result<Facts> {
 fn interfaces() -> anyhow::Result<Vec<InterfaceFacts>> {
     let netlink = Netlink::open()?;
     let routes = netlink.routes()?;
-    let is_egress = |ifindex: u32| {
-        let mut default = routes.iter().filter(|route| route.destination.length() == 0);
-        default.any(|route| route.ifindex == Some(ifindex))
-    };
+    let is_egress = |ifindex: u32| routes.iter().any(|route| route.is_default_of(ifindex));
     let mut interfaces = Vec::new();
     for link in netlink.links()? {
         // An interface may go between the two questions.

@@ -455,6 +455,28 @@ fn an_interrupt_ends_it_with_totals_and_leaves_nothing() {
     }
 }
 
+/// Who answers for every address cuts its host off from the rest of the world.
+#[test]
+fn a_server_at_the_default_route_is_warned_of_unless_it_has_addresses() {
+    let test = "a_server_at_the_default_route_is_warned_of_unless_it_has_addresses";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let network = Network::new();
+    let warned = |options: &[&str]| {
+        let words = [&["connect", "serve", "-i", "s0", "--duration", "10ms"][..], options].concat();
+        let output = weir(&network.server, &words).output().expect("ip runs");
+        assert_exit(&output, 0);
+        stderr(&output).contains("the default route of this host leads to `s0`")
+    };
+    assert!(warned(&[]));
+    assert!(!warned(&["--listen", "198.19.0.1:80"]));
+    must(&network.server, "ip route del default");
+    must(&network.server, "ip -6 route del default");
+    assert!(!warned(&[]));
+}
+
 #[test]
 fn what_cannot_be_done_is_refused_before_a_packet_goes_out() {
     let test = "what_cannot_be_done_is_refused_before_a_packet_goes_out";
@@ -490,7 +512,7 @@ fn what_cannot_be_done_is_refused_before_a_packet_goes_out() {
     refused(&with(&["--hold", "1h", "--rate", "1M"]), "too few");
     let few = ["--src", "198.18.0.1:2000-198.18.0.1:2099", "--dst", "198.19.0.1:80"];
     refused(&[&few[..], &["--retry", "2", "--rate", "100"]].concat(), "too few");
-    refused(&["--src", "198.18.0.1", "--dst", "224.0.0.1"], "224.0.0.1");
+    refused(&["--src", "198.18.0.1", "--dst", "224.0.0.1"], "224.0.0.1 is a multicast");
     refused(&["--src", "127.0.0.1", "--dst", "198.19.0.1"], "127.0.0.1");
     refused(&["--src", "198.18.0.1", "--dst", "[2001:2::1]:80"], "famil");
     must(&network.client, "ip route del default");

