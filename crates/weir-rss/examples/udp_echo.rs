@@ -20,8 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let options = Options::of_interface(interface, address.parse()?, Each::Queue, Steer::Hash)?;
     let (sockets, mut steering) = open_udp(&options)?.into_parts();
-    let counts: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::new(0)).collect();
-    let counts: &'static [AtomicU64] = counts.leak();
+    let counts = &*sockets.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
     for (queue, (socket, count)) in sockets.into_iter().zip(counts).enumerate() {
         thread::spawn(move || serve(queue, &socket, count));
     }
@@ -40,12 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn serve(queue: usize, socket: &UdpSocket, count: &AtomicU64) {
     let mut cpus = CpuSet::new();
-    let cpu_count = thread::available_parallelism().map_or(1, usize::from);
-    if cpus
-        .set(queue % cpu_count)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus))
-        .is_err()
-    {
+    let cpu = queue % thread::available_parallelism().map_or(1, usize::from);
+    let pinned = cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
+    if pinned.is_err() {
         say(&format!("thread {queue} stays on any CPU"));
     }
     let mut buffer = [0; 65_536];

@@ -5,7 +5,7 @@
 mod card;
 mod tap;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use weir_bpf::ethtool;
@@ -112,8 +112,12 @@ fn peer(port: u16) -> SocketAddr {
 #[test]
 fn datagrams_are_at_the_socket_of_their_queue_or_bucket() {
     let Some(bed) = Bed::new("rss-udp", "weights:1,0,2,1/32") else { return };
-    for (each, socket_count) in [(Each::Queue, 4), (Each::Bucket, 32)] {
-        let options = bed.options(each, Steer::Hash);
+    // An address of IPv6 that is none in particular is all of IPv4's, too.
+    let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), SERVER.port());
+    for (each, socket_count, address) in
+        [(Each::Queue, 4, SERVER), (Each::Bucket, 32, SERVER), (Each::Queue, 4, all)]
+    {
+        let options = Options { address, ..bed.options(each, Steer::Hash) };
         let group = bed.at_server(|| open_udp(&options)).expect("they open");
         assert_eq!(group.sockets().len(), socket_count);
         bed.send(3000..3400);
@@ -123,7 +127,8 @@ fn datagrams_are_at_the_socket_of_their_queue_or_bucket() {
         for (index, ports) in ports.iter().enumerate() {
             for port in ports {
                 let place = steering.place_from(peer(*port), SERVER);
-                assert_eq!(steering.socket_of(place), Some(index), "{each:?}, port {port}");
+                let socket = steering.socket_of(place);
+                assert_eq!(socket, Some(index), "{each:?}, {address}, port {port}");
             }
         }
         assert!(ports.iter().filter(|ports| !ports.is_empty()).count() > 2);

@@ -41,8 +41,9 @@ Examples:
 
 const PREDICT_HELP: &str = "\
 Counts the flows of each queue and bucket, and says how much more than the mean the busiest one
-has: a queue with twice the mean halves what the others are worth. It is a prediction from what the
-interface says of itself.
+has: a queue with twice the mean halves what the others are worth. With -i, queues that the same
+CPUs work on are added up, if the interface shows its interrupts or NAPI threads. It is a prediction
+from what the interface says of itself.
 
 Examples:
   weir rss predict -i eth1 --src 198.18.10.1:2000-198.18.10.70 --dst 198.19.10.1:2000-198.19.10.70
@@ -78,7 +79,7 @@ pub(crate) enum RssCommand {
     /// Print the hash of flows.
     #[command(after_help = HASH_HELP)]
     Hash(FlowsArgs),
-    /// Say how flows spread over buckets and queues.
+    /// Say how flows spread over buckets, queues and CPUs.
     #[command(after_help = PREDICT_HELP)]
     Predict(FlowsArgs),
     /// Find flows that reach given buckets.

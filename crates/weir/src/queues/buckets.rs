@@ -26,7 +26,9 @@ pub(super) struct BucketRates {
     interval_ns: u64,
     /// Of each bucket, from bucket 0.
     rates_pps: Vec<f64>,
-    /// The busiest one divided by the mean of all.
+    /// The busiest one; of several, the first.
+    heaviest_bucket: usize,
+    /// It divided by the mean of all.
     heaviest_bucket_ratio: f64,
     idle_bucket_count: usize,
     /// Packets on another queue than the settings say, of all packets.
@@ -62,9 +64,12 @@ impl BucketRates {
         let packets: Vec<u64> = rise(|count| count.packets).collect();
         let total: u64 = packets.iter().sum();
         let seconds = elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let heaviest = packets.iter().copied().max().unwrap_or(0);
+        let busier = |a: &(usize, &u64), b: &(usize, &u64)| a.1.cmp(b.1).then(b.0.cmp(&a.0));
+        let (heaviest_bucket, heaviest) =
+            packets.iter().enumerate().max_by(busier).map_or((0, 0), |(at, most)| (at, *most));
         Self {
             interval_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            heaviest_bucket,
             heaviest_bucket_ratio: heaviest as f64 * packets.len() as f64 / total.max(1) as f64,
             idle_bucket_count: packets.iter().filter(|packets| **packets == 0).count(),
             misplaced_ratio: rise(|count| count.misplaced_packets).sum::<u64>() as f64
@@ -73,12 +78,13 @@ impl BucketRates {
         }
     }
 
-    /// `[128 buckets, 96 idle, busiest 4.00 times the mean, misplaced 0 %]`.
+    /// `[128 buckets, 96 idle, busiest 17 with 4.00 times the mean, misplaced 0 %]`.
     pub(super) fn text(&self) -> String {
         format!(
-            "[{} buckets, {} idle, busiest {:.2} times the mean, misplaced {}]",
+            "[{} buckets, {} idle, busiest {} with {:.2} times the mean, misplaced {}]",
             self.rates_pps.len(),
             self.idle_bucket_count,
+            self.heaviest_bucket,
             self.heaviest_bucket_ratio,
             share(self.misplaced_ratio)
         )
@@ -124,7 +130,7 @@ mod tests {
         let now = [count(40, 3), count(15, 5), count(0, 0), count(7, 0)];
         let rates = BucketRates::between(&before, &now, Duration::from_secs(2));
         assert_eq!(rates.rates_pps, [15.0, 5.0, 0.0, 0.0]);
-        let text = "[4 buckets, 2 idle, busiest 3.00 times the mean, misplaced 7.5 %]";
+        let text = "[4 buckets, 2 idle, busiest 0 with 3.00 times the mean, misplaced 7.5 %]";
         assert_eq!(rates.text(), text);
         let none = BucketRates::between(&now, &before, Duration::ZERO);
         assert!(none.rates_pps.iter().all(|rate| *rate == 0.0), "{none:?}");

@@ -1,7 +1,10 @@
-//! `weir rss predict`: how flows spread over buckets and queues.
+//! `weir rss predict`: how flows spread over buckets, queues and CPUs.
+
+use std::collections::BTreeMap;
 
 use anyhow::bail;
 use serde::Serialize;
+use weir_machine::rss::places::{Roots, with_threads};
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::number::{count, counted, share};
 use weir_wire::flow::FlowSpace;
@@ -31,6 +34,9 @@ struct Prediction {
     heaviest_bucket_ratio: f64,
     empty_bucket_count: usize,
     queues: Vec<Queue>,
+    /// Empty unless it is known of all queues which CPUs take packets from them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cpus: Vec<Cpus>,
     /// Flows of each bucket, from bucket 0.
     buckets: Vec<u64>,
 }
@@ -39,6 +45,18 @@ struct Prediction {
 struct Queue {
     queue: usize,
     bucket_count: usize,
+    flow_count: u64,
+    flow_ratio: f64,
+    /// The CPUs that take packets from it, if an interface says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<String>,
+}
+
+/// The flows of all queues that the same CPUs take packets from.
+#[derive(Debug, Serialize)]
+struct Cpus {
+    cpus: String,
+    queue_count: usize,
     flow_count: u64,
     flow_ratio: f64,
 }
@@ -58,19 +76,51 @@ pub(super) fn command(args: &FlowsArgs) -> anyhow::Result<Outcome> {
     for (_, place) in steering.places(&space) {
         buckets[place.bucket] += 1;
     }
-    let prediction = Prediction::new(&steering, buckets);
+    let cpus = args.steering.interface.as_deref().map(cpus_of_queues).unwrap_or_default();
+    let prediction = Prediction::new(&steering, buckets, &cpus);
     let distinct = distinct_count(&steering, &space);
     answer(args.json.json, &prediction, || prediction.text(&steering, distinct))?;
     Ok(Outcome::Done)
 }
 
+/// The CPUs that take packets from the queues of an interface, of those that it is known of.
+fn cpus_of_queues(interface: &str) -> BTreeMap<usize, String> {
+    let mut places = Roots::default().places(interface);
+    with_threads(&mut places, interface);
+    let known = places
+        .queues
+        .iter()
+        .filter_map(|place| Some((usize::try_from(place.queue).ok()?, place.cpus()?.to_owned())));
+    known.collect()
+}
+
+/// The flows of the queues, by their CPUs.
+fn by_cpus(queues: &[Queue]) -> Vec<Cpus> {
+    let mut all = BTreeMap::<&str, Cpus>::new();
+    for queue in queues {
+        let Some(cpus) = &queue.cpus else { return Vec::new() };
+        let none = || Cpus { cpus: cpus.clone(), queue_count: 0, flow_count: 0, flow_ratio: 0.0 };
+        let sum = all.entry(cpus).or_insert_with(none);
+        sum.queue_count += 1;
+        sum.flow_count += queue.flow_count;
+        sum.flow_ratio += queue.flow_ratio;
+    }
+    all.into_values().collect()
+}
+
 impl Prediction {
     #[expect(clippy::cast_precision_loss, reason = "ratios need no more than 53 bits")]
-    fn new(steering: &Steering, buckets: Vec<u64>) -> Self {
+    fn new(steering: &Steering, buckets: Vec<u64>, cpus: &BTreeMap<usize, String>) -> Self {
         let flow_count: u64 = buckets.iter().sum();
         let queue_count = steering.table.queue_count();
         let mut queues: Vec<Queue> = (0..queue_count)
-            .map(|queue| Queue { queue, bucket_count: 0, flow_count: 0, flow_ratio: 0.0 })
+            .map(|queue| Queue {
+                queue,
+                bucket_count: 0,
+                flow_count: 0,
+                flow_ratio: 0.0,
+                cpus: cpus.get(&queue).cloned(),
+            })
             .collect();
         for (flows, queue) in buckets.iter().zip(steering.table.queues()) {
             let queue = &mut queues[usize::from(*queue)];
@@ -93,6 +143,7 @@ impl Prediction {
             heaviest_queue_ratio: heaviest(&mut queues.iter().map(|q| q.flow_count), queue_count),
             heaviest_bucket_ratio: heaviest(&mut buckets.iter().copied(), buckets.len()),
             empty_bucket_count: buckets.iter().filter(|flows| **flows == 0).count(),
+            cpus: by_cpus(&queues),
             queues,
             buckets,
         }
@@ -131,6 +182,9 @@ impl Prediction {
             steering.fields,
             Table::new(columns, rows).text(Terminal::default())
         );
+        if !self.cpus.is_empty() {
+            text += &format!("{}\n", self.cpu_table());
+        }
         text += &format!(
             "The busiest queue has {:.2} times the mean of all queues, the busiest bucket {:.2} \
              times that of all buckets; {} of {} get no flow.\n",
@@ -146,5 +200,56 @@ impl Prediction {
             );
         }
         text
+    }
+
+    fn cpu_table(&self) -> String {
+        let columns = ["CPUs", "queues", "flows", "share"].map(Column::numbers).to_vec();
+        let rows = self.cpus.iter().map(|one| {
+            Row::from_iter([
+                one.cpus.clone(),
+                one.queue_count.to_string(),
+                count(one.flow_count),
+                share(one.flow_ratio),
+            ])
+        });
+        Table::new(columns, rows).text(Terminal::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::rss::{Key, Symmetry, Table, Toeplitz};
+
+    use super::*;
+
+    fn prediction(cpus: &[(usize, &str)]) -> (Prediction, Steering) {
+        let steering = Steering {
+            toeplitz: Toeplitz::new(&Key::microsoft()),
+            fields: Fields::FourTuple,
+            symmetry: Symmetry::None,
+            table: Table::equal(4, 4).unwrap(),
+        };
+        let cpus = cpus.iter().map(|(queue, cpus)| (*queue, (*cpus).to_owned())).collect();
+        (Prediction::new(&steering, vec![10, 20, 30, 40], &cpus), steering)
+    }
+
+    #[test]
+    fn the_queues_of_a_cpu_are_added_up() {
+        let (prediction, steering) = prediction(&[(0, "0"), (1, "1"), (2, "0"), (3, "2-3")]);
+        let found: Vec<_> =
+            prediction.cpus.iter().map(|one| (one.cpus.as_str(), one.flow_count)).collect();
+        assert_eq!(found, [("0", 40), ("1", 20), ("2-3", 40)]);
+        assert_eq!(prediction.cpus[0].queue_count, 2);
+        let text = prediction.text(&steering, 100);
+        assert!(text.contains("\nCPUs  queues"), "{text}");
+    }
+
+    #[test]
+    fn without_all_of_them_no_cpu_is_shown() {
+        for some in [&[][..], &[(0, "0"), (1, "1"), (2, "0")]] {
+            let (prediction, steering) = prediction(some);
+            assert!(prediction.cpus.is_empty(), "{prediction:?}");
+            assert!(!prediction.text(&steering, 100).contains("CPUs"));
+        }
     }
 }
