@@ -82,7 +82,7 @@ fn every_dut_of_the_example_with_pppoe_forwards_it() {
 fn flows_are_handed_to_one_cpu_and_to_two() {
     let changes = [
         ("iterations = 5", "iterations = 1"),
-        ("rate = \"200kpps\"", "rate = \"4kpps\""),
+        ("rate = \"100kpps\"", "rate = \"4kpps\""),
         ("duration = \"3s\"", "duration = \"500ms\""),
     ];
     let test = "flows_are_handed_to_one_cpu_and_to_two";
