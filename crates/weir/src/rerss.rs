@@ -114,7 +114,7 @@ fn refuse_firewall(interface: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is handed to another CPU is made anew from its frame, without what the driver has taken out.
+/// What is handed to another CPU is made anew from its frame: what the driver took out is lost.
 fn refuse_hidden_tags(interface: &str, are_hidden: bool) -> anyhow::Result<()> {
     ensure!(
         !are_hidden,

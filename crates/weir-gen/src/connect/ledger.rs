@@ -126,7 +126,7 @@ const UNEXPECTED: [Kind; 8] = [
 ];
 
 impl Counts {
-    /// What was seen that belongs to no step of a connection, by kind, if it was: name, text, count.
+    /// What was seen that belongs to no step of a connection, by kind: name, text, count.
     pub fn unexpected(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let all = UNEXPECTED.iter().map(|(name, text, count)| (*name, *text, count(self)));
         all.filter(|(_, _, count)| *count > 0)
