@@ -1,0 +1,12 @@
+//! HTTP/1.1 as bytes and values, and what a load test over it computes.
+//!
+//! [`codec`] reads responses and requests (RFC 9112) from whatever pieces they arrive in;
+//! [`request`] writes a client's requests once, to be sent many times.
+//!
+//! This crate is pure: it reads no clock, opens no socket or file and starts no thread. Bytes and
+//! times are arguments.
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod request;

@@ -1,0 +1,11 @@
+//! Load over the kernel's sockets: connections by the hundred thousand, in worker processes.
+//!
+//! [`crew`] starts workers, which are processes of the same program, and exchanges messages with
+//! them: each has descriptors, a CPU and an event loop to itself.
+//!
+//! It never prints and never reads the command line; what a message means, and every figure made
+//! from counters, is weir-http's.
+
+#![forbid(unsafe_code)]
+
+pub mod crew;
