@@ -1,7 +1,8 @@
 //! Load over the kernel's sockets: connections by the hundred thousand, in worker processes.
 //!
 //! [`crew`] starts workers, which are processes of the same program, and exchanges messages with
-//! them: each has descriptors, a CPU and an event loop to itself.
+//! them: each has descriptors, a CPU and an event loop to itself. [`server`] answers HTTP/1.1 with
+//! bodies of any size, and counts.
 //!
 //! It never prints and never reads the command line; what a message means, and every figure made
 //! from counters, is weir-http's.
@@ -9,3 +10,5 @@
 #![forbid(unsafe_code)]
 
 pub mod crew;
+pub mod descriptors;
+pub mod server;

@@ -49,8 +49,8 @@ const PURE_DEPENDENCIES: &[&[&str]] = &[
     // Pixels as a PNG file's bytes.
     &["png", "flate2", "fdeflate", "miniz_oxide", "adler2", "simd-adler32", "crc32fast"],
     &["bitflags"],
-    // Heads of HTTP/1.1: bytes to slices.
-    &["httparse"],
+    // Heads of HTTP/1.1: bytes to slices; %XX in a URL.
+    &["httparse", "percent-encoding"],
     // Edits between two words, for what was meant by one of them.
     &["strsim"],
 ];
