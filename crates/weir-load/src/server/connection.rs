@@ -156,8 +156,8 @@ impl Connection {
         if wait != self.wait {
             return Fate::Open;
         }
-        if let Some(Current { answer: Answer::Stats(told), .. }) = &mut self.current {
-            *told = stats;
+        if let Some(Current { answer: Answer::Stats(of_all), .. }) = &mut self.current {
+            *of_all = stats;
         }
         match self.stage {
             Stage::Draining => return Fate::Closed(Closing::Server),
@@ -305,14 +305,18 @@ impl Connection {
         current.write(&mut reply, shared.date());
         self.then = current.then;
         self.is_stats = matches!(current.answer, Answer::Stats(_));
-        let written = self.write(&mut reply, shared);
-        if let Ok(false) = written {
-            self.stage = Stage::Writing(Box::new(reply));
-            return Turn::Wait;
+        match self.write(&mut reply, shared) {
+            Ok(true) => {
+                let status = reply.status();
+                shared.reply = reply;
+                self.sent(status, shared)
+            }
+            Ok(false) => {
+                self.stage = Stage::Writing(Box::new(reply));
+                Turn::Wait
+            }
+            Err(_) => Turn::Close(Closing::Reset),
         }
-        let status = reply.status();
-        shared.reply = reply;
-        self.written(written, status, shared)
     }
 
     fn go_on_writing(&mut self, shared: &mut Shared) -> Turn {
@@ -321,19 +325,18 @@ impl Connection {
             self.stage = stage;
             return Turn::Again;
         };
-        let written = self.write(&mut reply, shared);
-        if let Ok(false) = written {
-            self.stage = Stage::Writing(reply);
-            return Turn::Wait;
+        match self.write(&mut reply, shared) {
+            Ok(true) => self.sent(reply.status(), shared),
+            Ok(false) => {
+                self.stage = Stage::Writing(reply);
+                Turn::Wait
+            }
+            Err(_) => Turn::Close(Closing::Reset),
         }
-        self.written(written, reply.status(), shared)
     }
 
-    /// An answer has been sent, or cannot be.
-    fn written(&mut self, written: io::Result<bool>, status: u16, shared: &mut Shared) -> Turn {
-        if written.is_err() {
-            return Turn::Close(Closing::Reset);
-        }
+    /// An answer has been sent.
+    fn sent(&mut self, status: u16, shared: &mut Shared) -> Turn {
         if !self.is_stats {
             shared.counts.count_response(status);
         }
