@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(content("http://host:80/b/128"), CONTENT);
         assert_eq!(content("/b/0?"), Content { size_bytes: 0, ..CONTENT });
         assert_eq!(content("/b/64Ki"), Content { size_bytes: 65_536, ..CONTENT });
-        let all = Content { status: 503, delay: Duration::from_millis(10), is_chunked: true, ..CONTENT };
+        let delay = Duration::from_millis(10);
+        let all = Content { status: 503, delay, is_chunked: true, ..CONTENT };
         assert_eq!(content("/b/128?status=503&delay=10ms&chunked"), all);
         assert_eq!(content("/b/128?chunked=yes&delay=10ms&status=503%3A1"), all);
         assert_eq!(read("/", || 0), Ok(Ask::Usage));

@@ -178,7 +178,8 @@ mod tests {
             let parts = RequestParts { target, ..PARTS };
             assert_eq!(refused(&parts), RequestError::Target(target.to_owned()));
         }
-        for (name, value) in [("", "x"), ("A B", "x"), ("A", "x\r\nB: y"), ("A", " x"), ("A:", "")] {
+        for (name, value) in [("", "x"), ("A B", "x"), ("A", "x\r\nB: y"), ("A", " x"), ("A:", "")]
+        {
             let fields = [(name.to_owned(), value.to_owned())];
             let error = refused(&RequestParts { fields: &fields, ..PARTS });
             assert!(matches!(error, RequestError::Field { .. }), "{name}: {error}");

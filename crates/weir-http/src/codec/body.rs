@@ -26,7 +26,7 @@ impl Body {
         let (used_bytes, size) = match self {
             Self::Length(0) => return Ok(Step { used_bytes: 0, event: Event::Done }),
             Self::Length(left) => {
-                let size = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                let size = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= size as u64;
                 (size, size)
             }

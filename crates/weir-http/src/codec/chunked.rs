@@ -53,7 +53,8 @@ impl Chunked {
                 Place::Done => return Ok((at, 0)),
                 Place::Data(left) => {
                     let here = &bytes[at..];
-                    let size = usize::try_from(left).map_or(here.len(), |left| left.min(here.len()));
+                    let most = usize::try_from(left).unwrap_or(usize::MAX);
+                    let size = most.min(here.len());
                     let left = left - size as u64;
                     self.place = if left == 0 { Place::DataReturn } else { Place::Data(left) };
                     return Ok((at + size, size));

@@ -169,7 +169,8 @@ mod tests {
             (&["gzip"], Coding::Other),
             (&[], Coding::Absent),
         ] {
-            let headers: Vec<_> = values.iter().map(|value| ("Transfer-Encoding", *value)).collect();
+            let name = "Transfer-Encoding";
+            let headers: Vec<_> = values.iter().map(|value| (name, *value)).collect();
             assert_eq!(read(&headers).coding, coding, "{values:?}");
         }
     }

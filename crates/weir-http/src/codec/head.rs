@@ -28,10 +28,7 @@ impl HeadBuffer {
             self.0.extend_from_slice(new);
         } else {
             self.0.extend_from_slice(new);
-            // A head ends with a line.
-            if new.contains(&b'\n')
-                && let Some((head, size)) = parse(&self.0)?
-            {
+            if let Some((head, size)) = parse(&self.0)? {
                 self.0 = Vec::new();
                 return Ok((size - before, Some(head)));
             }
