@@ -167,7 +167,7 @@ fn choose<T>(
 }
 
 fn parse_weight(name: &str, text: &str) -> Result<f64, AskError> {
-    let weight = text.parse().ok().filter(|weight| (0.0..=1e9).contains(weight));
+    let weight = text.parse::<f64>().ok().filter(|weight| (0.0..=1e9).contains(weight));
     weight.ok_or_else(|| {
         AskError::Malformed(format!("{name}: the weight `{text}` is not a number from 0 to 1e9"))
     })
@@ -182,7 +182,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn status(text: &str) -> Result<u16, String> {
-    let code = text.parse().ok().filter(|code| (200..=599).contains(code));
+    let code = text.parse::<u16>().ok().filter(|code| (200..=599).contains(code));
     code.ok_or_else(|| "a number from 200 to 599 is needed".to_owned())
 }
 

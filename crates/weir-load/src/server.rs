@@ -50,7 +50,7 @@ pub enum ServerError {
     #[error("worker {worker}: {reason}")]
     Worker { worker: usize, reason: String },
     /// It may hang, or the machine is far too busy.
-    #[error("worker {0} has not answered for {} seconds", PATIENCE.as_secs())]
+    #[error("worker {0} has not answered for {patience_s} s", patience_s = PATIENCE.as_secs())]
     Silent(usize),
     #[error(transparent)]
     Crew(#[from] CrewError),

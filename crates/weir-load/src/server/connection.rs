@@ -320,10 +320,12 @@ impl Connection {
     }
 
     fn go_on_writing(&mut self, shared: &mut Shared) -> Turn {
-        let stage = mem::replace(&mut self.stage, Stage::Reading);
-        let Stage::Writing(mut reply) = stage else {
-            self.stage = stage;
-            return Turn::Again;
+        let mut reply = match mem::replace(&mut self.stage, Stage::Reading) {
+            Stage::Writing(reply) => reply,
+            other => {
+                self.stage = other;
+                return Turn::Again;
+            }
         };
         match self.write(&mut reply, shared) {
             Ok(true) => self.sent(reply.status(), shared),

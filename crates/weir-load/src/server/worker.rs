@@ -99,7 +99,8 @@ impl Worker {
         let mut events = Events::with_capacity(EVENT_COUNT);
         let first_connection = FIRST_LISTENER + self.listeners.len();
         loop {
-            match self.poll.poll(&mut events, self.timeout()) {
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
             }

@@ -189,7 +189,7 @@ fn curl_gets_what_it_asks_for_and_the_counters_say_so() {
     // One connection for all of these.
     let (first, second) = (server.url("/b/1"), server.url("/b/2"));
     let words = ["-w", "%{num_connects} ", "-o", "/dev/null"];
-    let both = place.curl(&[&words[..], &[&first, "-o", "/dev/null", &second]].concat());
+    let both = place.curl(&[&words[..], &[first.as_str(), "-o", "/dev/null", &second]].concat());
     assert_eq!(both, "1 0 ");
     assert!(place.curl(&[&server.url("/")]).contains("/b/SIZE"));
     let v6 = format!("http://{}/b/4", server.addresses[1]);
@@ -323,7 +323,7 @@ fn an_address_has_one_server_and_a_killed_one_leaves_no_worker() {
         return;
     }
     let place = Place::new();
-    let server = place.serve(&["--workers", "2"]);
+    let mut server = place.serve(&["--workers", "2"]);
     let weir = env!("CARGO_BIN_EXE_weir");
     let refused = |words: &[&str]| -> Output {
         let output = place.inside(&[&[weir][..], words].concat()).output().expect("ip runs");
@@ -343,7 +343,6 @@ fn an_address_has_one_server_and_a_killed_one_leaves_no_worker() {
     assert_eq!(workers.len(), 2);
     // A worker that dies ends the server, which says so.
     send(workers[0], Signal::SIGKILL);
-    let mut server = server;
     let child = server.child.take().expect("it is there");
     let output = child.wait_with_output().expect("it ended");
     assert_exit(&output, 2);
