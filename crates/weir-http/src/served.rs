@@ -40,6 +40,8 @@ pub struct Served {
     /// How often connections had to wait to be accepted, because the process may have no more
     /// descriptors, or the kernel no memory for them.
     pub accept_stalls: u64,
+    /// CPU time of the workers so far, in the kernel and outside of it.
+    pub cpu_ns: u64,
 }
 
 /// What a server tells of all its workers together.
@@ -88,6 +90,7 @@ impl Served {
             received_bytes,
             sent_bytes,
             accept_stalls,
+            cpu_ns,
         } = *other;
         self.connections += connections;
         self.open += open;
@@ -106,6 +109,7 @@ impl Served {
         self.received_bytes += received_bytes;
         self.sent_bytes += sent_bytes;
         self.accept_stalls += accept_stalls;
+        self.cpu_ns += cpu_ns;
     }
 }
 

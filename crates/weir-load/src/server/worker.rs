@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 use weir_http::served::Stats;
 use weir_net::CpuList;
 use weir_net::cpu::pin_current_thread;
@@ -55,6 +57,13 @@ enum Queue {
     More,
     /// More, for which there was no room.
     Stalled,
+}
+
+/// CPU time of this process.
+fn cpu_ns() -> io::Result<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let used_us = (usage.user_time() + usage.system_time()).num_microseconds();
+    Ok(u64::try_from(used_us).unwrap_or(0) * 1000)
 }
 
 struct Worker {
@@ -163,7 +172,8 @@ impl Worker {
         }
     }
 
-    fn say_counts(&self, line: &mut Line) -> io::Result<()> {
+    fn say_counts(&mut self, line: &mut Line) -> io::Result<()> {
+        self.shared.counts.cpu_ns = cpu_ns()?;
         line.send(&Said::Counts(self.shared.counts))
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use weir_http::served::{Served, Stats};
 use weir_load::server::{Server, ServerOptions};
 use weir_net::cpu;
-use weir_results::number::{counted, counted_len};
+use weir_results::number::{counted, counted_len, duration};
 use weir_wire::units::{format_count, whole_ns};
 
 use crate::cli::http_serve::ServeArgs;
@@ -140,7 +140,9 @@ impl Report {
                 text += &format!("  {name:<22}{:>20}\n", format_count(count));
             }
         }
-        text
+        // In milliseconds, which is what anybody reads.
+        let cpu_time = duration(served.cpu_ns / 1_000_000 * 1_000_000);
+        text + &format!("  {:<22}{cpu_time:>20}\n", "CPU time of workers")
     }
 }
 
