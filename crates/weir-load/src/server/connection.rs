@@ -77,7 +77,8 @@ struct Current {
 enum Answer {
     Content(Content),
     Text { status: u16, text: String },
-    Stats(Option<Stats>),
+    /// The counters, once they have come.
+    Stats(Option<Box<Stats>>),
 }
 
 /// What comes behind an answer.
@@ -157,7 +158,7 @@ impl Connection {
             return Fate::Open;
         }
         if let Some(Current { answer: Answer::Stats(of_all), .. }) = &mut self.current {
-            *of_all = stats;
+            *of_all = stats.map(Box::new);
         }
         match self.stage {
             Stage::Draining => return Fate::Closed(Closing::Server),
