@@ -14,11 +14,11 @@ HTTP/1.1, methods GET, HEAD, POST and PUT. What a request gets stands in its URL
   /b/SIZE                 a body of so many bytes: /b/128, /b/64Ki, /b/1M
   /b/SIZE?status=CODE     with this status, 200 to 599
   /b/SIZE?delay=TIME      so much later: 10ms, 1s
-  /b/SIZE?chunked         with chunked coding
+  /b/SIZE?chunked         with chunked coding; chunked=yes and chunked=no are the same as a value
   /stats                  what all workers together have counted, as JSON
 Each value may be a list with weights, of which one is drawn for each request:
   /b/128:0.9,1M:0.1?status=200:0.99,503:0.01&delay=0s:0.9,200ms:0.1
-Bodies of requests are counted and thrown away.
+The body of a POST or PUT is counted and thrown away.
 
 Each worker is a process with the limit of descriptors for itself: a hard limit of 20,000 is room
 for about 20,000 connections a worker. Those for which there is no room wait to be accepted, and
@@ -50,4 +50,18 @@ pub(crate) struct ServeArgs {
     pub(crate) progress: bool,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::ask::USAGE;
+
+    use super::*;
+
+    #[test]
+    fn help_and_server_say_the_same() {
+        for line in USAGE.lines().skip(1) {
+            assert!(SERVE_HELP.contains(&format!("{line}\n")), "{line}");
+        }
+    }
 }
