@@ -196,11 +196,7 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-fn start(
-    program: &Program,
-    worker: usize,
-    sender: &Sender<(usize, Heard)>,
-) -> io::Result<Worker> {
+fn start(program: &Program, worker: usize, sender: &Sender<(usize, Heard)>) -> io::Result<Worker> {
     let (ours, theirs) = UnixStream::pair()?;
     let listening = ours.try_clone()?;
     let child = Command::new(&program.path)

@@ -147,8 +147,19 @@ mod tests {
     #[test]
     fn what_is_malformed() {
         for text in [
-            "\r\n", "x\r\n", "-1\r\n", "5 5\r\n", "5\n", "5\rx", "1\r\nxy", "1\r\nx\rx", "0\r\nA\n",
-            "0\r\nA\rB", "0\r\n\rx", "5;a\n", "10000000000000000\r\n",
+            "\r\n",
+            "x\r\n",
+            "-1\r\n",
+            "5 5\r\n",
+            "5\n",
+            "5\rx",
+            "1\r\nxy",
+            "1\r\nx\rx",
+            "0\r\nA\n",
+            "0\r\nA\rB",
+            "0\r\n\rx",
+            "5;a\n",
+            "10000000000000000\r\n",
         ] {
             assert_eq!(decode(text.as_bytes()), Err(DecodeError::Chunk), "{text:?}");
         }

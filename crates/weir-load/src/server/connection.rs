@@ -76,7 +76,10 @@ struct Current {
 #[derive(Debug)]
 enum Answer {
     Content(Content),
-    Text { status: u16, text: String },
+    Text {
+        status: u16,
+        text: String,
+    },
     /// The counters, once they have come.
     Stats(Option<Box<Stats>>),
 }
