@@ -286,7 +286,7 @@ const REQUESTS: &[(&str, Result<usize, u16>)] = &[
     ("DELETE / HTTP/1.1\r\nHost: x\r\n\r\n", Err(501)),
     ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", Err(501)),
     ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Err(505)),
-    ("GET /\r\n\r\n", Err(505)),
+    ("GET /\r\n\r\n", Err(400)),
     ("\x16\x03\x01\x02\x00\x01", Err(400)),
 ];
 
