@@ -22,7 +22,8 @@ pub struct Served {
     pub reset: u64,
     /// Heads of requests that were understood.
     pub requests: u64,
-    /// Requests that were none; they are answered with 4xx or 5xx and are not in `requests`.
+    /// Requests that were none, answered with 4xx or 5xx; they are in `requests` only if what is
+    /// wrong came behind the head.
     pub bad_requests: u64,
     /// Responses of which the last byte was given to the kernel, by class of status.
     pub responses_2xx: u64,

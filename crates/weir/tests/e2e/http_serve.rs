@@ -247,7 +247,8 @@ fn clients_that_break_the_rules_are_answered_and_counted() {
     assert_eq!(server.talk(partial.as_bytes()), "");
     assert_eq!(server.talk(b""), "");
     let stats = server.stats();
-    assert_eq!((&stats["bad_requests"], &stats["requests"]), (&6.into(), &4.into()), "{stats:#}");
+    // The heads of two that end or break in their bodies were understood.
+    assert_eq!((&stats["bad_requests"], &stats["requests"]), (&6.into(), &5.into()), "{stats:#}");
     assert_eq!((&stats["responses_4xx"], &stats["responses_5xx"]), (&7.into(), &2.into()));
     assert_eq!(stats["closed_early"], 2, "{stats:#}");
     assert_eq!((&stats["closed_by_server"], &stats["reset"]), (&6.into(), &0.into()), "{stats:#}");
