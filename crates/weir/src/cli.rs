@@ -108,9 +108,9 @@ pub(crate) enum Command {
     /// Send a stream of packets, and say what became of it.
     #[command(after_help = traffic::EXAMPLES)]
     Gen(Box<traffic::GenArgs>),
-    /// Serve HTTP/1.1 for load tests, with a worker for each CPU.
-    #[command(subcommand, after_help = http::EXAMPLES)]
-    Http(http::HttpCommand),
+    /// Send requests to an HTTP server over many connections, and say what limited it.
+    #[command(after_help = http::EXAMPLES)]
+    Http(Box<http::HttpArgs>),
     /// Run benchmark campaigns and report on them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),

@@ -5,23 +5,31 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::{Context as _, bail};
 use weir_load::crew::Program;
-use weir_load::server;
+use weir_load::{client as load_client, server};
 
-use crate::cli::http::HttpCommand;
+use crate::cli::http::{HttpArgs, HttpCommand};
 use crate::exit::Outcome;
 
+mod client;
+mod plan;
+mod pools;
 mod serve;
+mod show;
+mod source;
 
 /// The first word of a command line that makes a process a worker. People have no use for it, so
 /// that help, manual pages and completions do not have it.
 const WORKER: &str = "http-worker";
 /// What a worker of the server has behind it.
 const SERVE: &str = "serve";
+/// The same of the client.
+const CLIENT: &str = "client";
 
 /// Runs a command.
-pub(crate) fn command(command: &HttpCommand) -> anyhow::Result<Outcome> {
-    match command {
-        HttpCommand::Serve(args) => serve::command(args),
+pub(crate) fn command(args: &HttpArgs) -> anyhow::Result<Outcome> {
+    match &args.command {
+        Some(HttpCommand::Serve(args)) => serve::command(args),
+        None => client::command(&args.client),
     }
 }
 
@@ -36,6 +44,9 @@ pub(crate) fn work(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<
     match role.to_str() {
         Some(SERVE) => {
             server::work().context("this worker of weir http serve, which only it can start")?;
+        }
+        Some(CLIENT) => {
+            load_client::worker::run().context("this worker of weir http")?;
         }
         _ => bail!("{WORKER} is what weir starts for itself"),
     }

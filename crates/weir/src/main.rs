@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Command::Echo(command) => echo::command(&command),
         Command::Fw(command) => fw::command(command),
         Command::Gen(args) => traffic::command(&args),
-        Command::Http(command) => http::command(&command),
+        Command::Http(args) => http::command(&args),
         Command::Lab(command) => lab::command(command),
         Command::Ministat { words } => ministat::command(words),
         Command::Pfctl { words } => pfctl::command(words),

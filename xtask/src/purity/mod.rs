@@ -51,6 +51,8 @@ const PURE_DEPENDENCIES: &[&[&str]] = &[
     &["bitflags"],
     // Heads of HTTP/1.1: bytes to slices; %XX in a URL.
     &["httparse", "percent-encoding"],
+    // Histograms of times, without the feature that writes them to files.
+    &["hdrhistogram", "byteorder"],
     // Edits between two words, for what was meant by one of them.
     &["strsim"],
 ];
