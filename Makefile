@@ -80,7 +80,7 @@ bench-rss: ## receive side scaling: hashes, predicted queues, echo servers, tunn
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh rss $(ARGS)
 
-bench-http: ## connections with and without sockets, and through firewalls (about a minute)
+bench-http: ## connections with and without sockets, through firewalls, and HTTP (about three minutes)
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh http $(ARGS)
 

@@ -20,6 +20,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-rss", &["weir-wire", "weir-bpf"]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net", "weir-rss"]),
     ("weir-fw", &["weir-wire", "weir-rules", "weir-bpf", "weir-net"]),
+    ("weir-http", &["weir-wire", "weir-stats"]),
+    ("weir-load", &["weir-wire", "weir-http", "weir-net"]),
     ("weir-results", &["weir-wire", "weir-stats"]),
     ("weir-machine", &["weir-wire", "weir-results", "weir-bpf", "weir-net", "weir-rss"]),
     (
@@ -47,6 +49,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
             "weir-rss",
             "weir-machine",
             "weir-gen",
+            "weir-http",
+            "weir-load",
             "weir-fw",
             "weir-lab",
         ],

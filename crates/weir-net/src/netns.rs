@@ -398,6 +398,23 @@ pub(crate) fn current_inode() -> io::Result<u64> {
     Ok(fs::metadata(THREAD_NETNS)?.ino())
 }
 
+/// Whether the calling thread's network namespace is that of the first process: the host's, or its
+/// container's. Where nobody may look at that process, one that has no name counts as the host's.
+///
+/// # Errors
+///
+/// If `/proc` or `/run/netns` cannot be read.
+pub fn is_of_host() -> io::Result<bool> {
+    let here = current_inode()?;
+    if let Ok(first) = fs::metadata("/proc/1/ns/net") {
+        return Ok(first.ino() == here);
+    }
+    let is_here = |name: &String| {
+        fs::metadata(Path::new(NETNS_DIR).join(name)).is_ok_and(|meta| meta.ino() == here)
+    };
+    Ok(!list()?.iter().any(is_here))
+}
+
 /// The other network namespaces that have a name or a process, each once, as files to enter it by.
 ///
 /// # Errors

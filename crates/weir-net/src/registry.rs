@@ -6,6 +6,7 @@
 //! they are gone, so that whatever exists is on record. Interfaces, XDP programs and their links
 //! go with the namespaces and the owner. A record may have a directory for files of the run, which
 //! goes with it, and settings of the host with the values that they had before: they are put back.
+//! Networks that a run made local in a namespace that is not its, are no longer so afterwards.
 //!
 //! This module never touches a record of an owner that lives, nor a namespace that a living
 //! owner's record names, and never a namespace that is on no record.
@@ -19,11 +20,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::Prefix;
 use crate::error::describe;
+use crate::netlink::NetlinkError;
 use crate::netns::{self, NETNS_DIR, Netns, NetnsError};
 use crate::process::{self, ProcessError};
 use crate::procfs;
 use crate::sysctl::{self, SysctlError};
+use local_route::LocalRoute;
 
 /// Where the records are.
 pub const REGISTRY_DIR: &str = "/run/weir/lab";
@@ -55,6 +59,9 @@ pub enum RegistryError {
     /// A setting of the host could not be read, changed or put back.
     #[error("{0}; settings of the host can only be changed from its first network namespace")]
     Setting(#[from] SysctlError),
+    /// A network could not be made local, or is still.
+    #[error(transparent)]
+    LocalRoute(#[from] NetlinkError),
     /// The system refused.
     #[error("cannot {action} {}: {}", path.display(), describe(source))]
     System {
@@ -77,6 +84,9 @@ struct Content {
     /// Settings that belong to no namespace alone, as they were before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     settings: BTreeMap<String, String>,
+    /// Networks that the run makes local.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    local_routes: Vec<LocalRoute>,
 }
 
 impl Content {
@@ -147,6 +157,9 @@ pub enum CleanProblem {
     /// A namespace could not be deleted.
     #[error(transparent)]
     Namespace(NetnsError),
+    /// A network is still local.
+    #[error("what a dead run made local is still so: {0}")]
+    LocalRoute(NetlinkError),
     /// A setting of the host could not be put back.
     #[error("a dead run's change of the host is not undone: {0}")]
     Setting(SysctlError),
@@ -214,9 +227,13 @@ impl Registry {
         }
         let mut dead = Vec::new();
         let mut in_use = BTreeSet::new();
+        let mut routes_in_use = Vec::new();
         for path in self.paths(RECORD)? {
             match read_content(&path) {
-                Ok(content) if content.owner_lives() => in_use.extend(content.namespaces),
+                Ok(content) if content.owner_lives() => {
+                    in_use.extend(content.namespaces);
+                    routes_in_use.extend(content.local_routes);
+                }
                 Ok(content) => dead.push((path, content)),
                 Err(problem) => report.problems.push(problem),
             }
@@ -227,6 +244,10 @@ impl Registry {
                 if let Err(problem) = remove_namespace(name, &mut report) {
                     report.problems.push(problem);
                 }
+            }
+            for route in content.local_routes.iter().filter(|one| !routes_in_use.contains(one)) {
+                let failed = route.remove().err();
+                report.problems.extend(failed.map(CleanProblem::LocalRoute));
             }
             let failed = put_back(&content.settings).err();
             report.problems.extend(failed.map(CleanProblem::Setting));
@@ -301,10 +322,7 @@ impl Record {
                 content.namespaces.push(name.to_owned());
             }
         }
-        let _lock = self.registry.lock()?;
-        write_atomically(&self.path, &content)?;
-        self.content = content;
-        Ok(())
+        self.replace(content)
     }
 
     /// Changes a setting of the host: one that is the same for all namespaces, and belongs to the
@@ -321,19 +339,43 @@ impl Record {
         }
         let mut content = self.content.clone();
         content.settings.entry(name.to_owned()).or_insert(before);
-        {
-            let _lock = self.registry.lock()?;
-            write_atomically(&self.path, &content)?;
-        }
-        self.content = content;
+        self.replace(content)?;
         Ok(sysctl::write(name, value)?)
     }
 
-    /// Removes the record, after its namespaces are gone, and puts the host's settings back.
+    /// Makes every address of a network local in the calling thread's namespace, until the record
+    /// is closed. Returns whether it was not so before; what was so is left alone.
     ///
     /// # Errors
     ///
-    /// If one of them still exists, a setting or the record cannot be dealt with.
+    /// If the record cannot be written, or the kernel refuses.
+    pub fn add_local_route(&mut self, network: Prefix) -> Result<bool, RegistryError> {
+        let route = LocalRoute::here(network).map_err(system(&self.path, "name a route in"))?;
+        let mut content = self.content.clone();
+        content.local_routes.push(route.clone());
+        self.replace(content)?;
+        if route.add()? {
+            return Ok(true);
+        }
+        let mut content = self.content.clone();
+        content.local_routes.retain(|other| *other != route);
+        self.replace(content)?;
+        Ok(false)
+    }
+
+    fn replace(&mut self, content: Content) -> Result<(), RegistryError> {
+        let _lock = self.registry.lock()?;
+        write_atomically(&self.path, &content)?;
+        self.content = content;
+        Ok(())
+    }
+
+    /// Removes the record, after its namespaces are gone, puts the host's settings back, and takes
+    /// back what was made local.
+    ///
+    /// # Errors
+    ///
+    /// If one of them still exists, or a setting, a route or the record cannot be dealt with.
     pub fn close(self) -> Result<(), RegistryError> {
         let names: Vec<String> = self
             .content
@@ -344,6 +386,9 @@ impl Record {
             .collect();
         if !names.is_empty() {
             return Err(RegistryError::StillThere { path: self.path, names });
+        }
+        for route in &self.content.local_routes {
+            route.remove()?;
         }
         put_back(&self.content.settings)?;
         let _lock = self.registry.lock()?;
@@ -409,6 +454,7 @@ fn content_of<S: AsRef<str>>(namespaces: &[S]) -> Result<Content, RegistryError>
         start_time_ticks: stat.start_time_ticks,
         namespaces: names,
         settings: BTreeMap::new(),
+        local_routes: Vec::new(),
     })
 }
 
@@ -463,5 +509,6 @@ fn remove_namespace(name: &str, report: &mut CleanReport) -> Result<(), CleanPro
     Ok(())
 }
 
+mod local_route;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
-//! Static routes in the main table.
+//! Static routes in the main table, and networks all of whose addresses are local.
 //!
-//! It never touches another table, and never replaces a route.
+//! It never replaces a route.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,6 +11,12 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use rtnetlink::{IpVersion, RouteMessageBuilder};
+
+/// The table that says which addresses are this namespace's (`RT_TABLE_LOCAL` of
+/// linux/rtnetlink.h).
+const TABLE_LOCAL: u8 = 255;
+/// The interface that such routes lead to.
+const LOOPBACK: &str = "lo";
 
 use crate::address::Prefix;
 use crate::netlink::{Netlink, NetlinkError};
@@ -59,6 +65,34 @@ impl Netlink {
         let message = route_message(destination, gateway, index)
             .map_err(|reason| NetlinkError::BadValue { action: action(), reason })?;
         self.perform(action, self.handle().route().add(message).execute())
+    }
+
+    /// Makes every address of a network this namespace's, as `ip route add local NETWORK dev lo`
+    /// does: sockets can be bound to them, and what is sent to them is taken. Returns whether it
+    /// was not so before. Host bits are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn add_local_route(&self, network: Prefix) -> Result<bool, NetlinkError> {
+        let network = network.network();
+        let message = local_route_message(network, self.ifindex(LOOPBACK)?);
+        let action = || format!("make all addresses of {network} local");
+        let added = self.perform(action, self.handle().route().add(message).execute());
+        unless(nix::Error::EEXIST, added)
+    }
+
+    /// Takes back what [`Netlink::add_local_route`] has done. Returns whether it was still there.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn delete_local_route(&self, network: Prefix) -> Result<bool, NetlinkError> {
+        let network = network.network();
+        let message = local_route_message(network, self.ifindex(LOOPBACK)?);
+        let action = || format!("take back that all addresses of {network} are local");
+        let deleted = self.perform(action, self.handle().route().del(message).execute());
+        unless(nix::Error::ESRCH, deleted)
     }
 
     /// The unicast routes of the main table, those that the kernel made included.
@@ -158,6 +192,38 @@ pub fn longest_match(routes: &[Route], address: IpAddr) -> Option<Route> {
         })
     });
     matching.rev().max_by_key(|route| route.destination.length()).copied()
+}
+
+/// Whether something was done: not if the kernel says that there was nothing to do.
+fn unless(nothing_to_do: nix::Error, done: Result<(), NetlinkError>) -> Result<bool, NetlinkError> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(NetlinkError::Refused { source, .. })
+            if source.raw_os_error() == Some(nothing_to_do as i32) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn local_route_message(network: Prefix, index: u32) -> RouteMessage {
+    let mut message = match network.address() {
+        IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(address, network.length())
+            .output_interface(index)
+            .build(),
+        IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(address, network.length())
+            .output_interface(index)
+            .build(),
+    };
+    message.header.table = TABLE_LOCAL;
+    message.header.kind = RouteType::Local;
+    if network.address().is_ipv4() {
+        message.header.scope = RouteScope::Host;
+    }
+    message
 }
 
 fn route_message(

@@ -20,6 +20,8 @@ pub(crate) mod console;
 pub(crate) mod echo;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
+pub(crate) mod http;
+pub(crate) mod http_serve;
 pub(crate) mod image;
 pub(crate) mod ministat;
 pub(crate) mod pfctl;
@@ -106,6 +108,9 @@ pub(crate) enum Command {
     /// Send a stream of packets, and say what became of it.
     #[command(after_help = traffic::EXAMPLES)]
     Gen(Box<traffic::GenArgs>),
+    /// Send requests to an HTTP server over many connections, and say what limited it.
+    #[command(after_help = http::EXAMPLES)]
+    Http(Box<http::HttpArgs>),
     /// Run benchmark campaigns and report on them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),

@@ -22,6 +22,7 @@ mod echo;
 mod exit;
 mod fw;
 mod generate;
+mod http;
 mod lab;
 mod ministat;
 mod pfctl;
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
+    if words.next_if(|word| http::begins_worker(word)).is_some() {
+        return exit::code(http::work(words));
+    }
     // Before clap, which would keep a `--` for itself.
     if words.next_if(|word| ministat::is_called_by(word)).is_some() {
         return exit::code(ministat::command(words));
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Echo(command) => echo::command(&command),
         Command::Fw(command) => fw::command(command),
         Command::Gen(args) => traffic::command(&args),
+        Command::Http(args) => http::command(&args),
         Command::Lab(command) => lab::command(command),
         Command::Ministat { words } => ministat::command(words),
         Command::Pfctl { words } => pfctl::command(words),

@@ -1,5 +1,5 @@
-//! The pure crates (weir-wire, weir-stats, weir-rules, weir-results) take time and bytes as
-//! arguments and nothing else.
+//! The pure crates (weir-wire, weir-stats, weir-rules, weir-results, weir-http) take time and bytes
+//! as arguments and nothing else.
 //!
 //! Three proofs: their sources name nothing of `std` that reaches outside; all that they link is on
 //! a short list; and, where rustup has the target, they build for `wasm32-unknown-unknown`.
@@ -19,7 +19,8 @@ use crate::steps;
 use crate::workspace::{self, Packages, SourceFile};
 
 /// The crates that promise purity.
-const PURE_CRATES: &[&str] = &["weir-wire", "weir-stats", "weir-rules", "weir-results"];
+const PURE_CRATES: &[&str] =
+    &["weir-wire", "weir-stats", "weir-rules", "weir-results", "weir-http"];
 
 /// What they may link, and why each may: derive macros run in the compiler; everything else is
 /// `no_std` at heart or computes only. A new entry needs that argument.
@@ -48,6 +49,10 @@ const PURE_DEPENDENCIES: &[&[&str]] = &[
     // Pixels as a PNG file's bytes.
     &["png", "flate2", "fdeflate", "miniz_oxide", "adler2", "simd-adler32", "crc32fast"],
     &["bitflags"],
+    // Heads of HTTP/1.1: bytes to slices; %XX in a URL.
+    &["httparse", "percent-encoding"],
+    // Histograms of times, without the feature that writes them to files.
+    &["hdrhistogram", "byteorder"],
     // Edits between two words, for what was meant by one of them.
     &["strsim"],
 ];

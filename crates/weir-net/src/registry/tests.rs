@@ -223,3 +223,40 @@ fn what_a_killed_process_left_is_removed() {
     assert!(!left.contains(&name) && !before.contains(&name));
     assert!(registry.clean_leftovers().unwrap().is_empty(), "the second time there is nothing");
 }
+
+#[test]
+fn what_was_made_local_is_taken_back_also_after_a_kill() {
+    let (_directory, registry) = registry();
+    let name = unique("local-route");
+    let namespace = Netns::create(&name).unwrap().guard();
+    let network: Prefix = "198.18.0.0/16".parse().unwrap();
+    let netlink = || crate::Netlink::open().unwrap();
+    let inside = |closure: &(dyn Fn() + Sync)| namespace.run(closure).unwrap();
+    inside(&|| netlink().set_up("lo").unwrap());
+    inside(&|| {
+        let mut record = registry.record::<&str>(&[]).unwrap();
+        assert!(record.add_local_route(network).unwrap());
+        let bound = std::net::UdpSocket::bind("198.18.7.9:0");
+        assert!(bound.is_ok(), "{bound:?}");
+        // A second one finds it, and leaves it alone.
+        let mut other = registry.record::<&str>(&[]).unwrap();
+        assert!(!other.add_local_route(network).unwrap());
+        other.close().unwrap();
+        assert!(std::net::UdpSocket::bind("198.18.7.9:0").is_ok());
+        record.close().unwrap();
+        assert!(std::net::UdpSocket::bind("198.18.7.9:0").is_err());
+    });
+    // Of a dead owner: pid 1 never started at tick 1. The clean-up is in another namespace.
+    inside(&|| assert!(netlink().add_local_route(network).unwrap()));
+    let route = namespace.run(|| LocalRoute::here(network).unwrap()).unwrap();
+    let route = serde_json::to_string(&route).unwrap();
+    fs::create_dir_all(&registry.directory).unwrap();
+    let path = registry.directory.join("1-0.json");
+    let text =
+        format!(r#"{{"pid":1,"start_time_ticks":1,"namespaces":[],"local_routes":[{route}]}}"#);
+    fs::write(&path, text).unwrap();
+    let report = registry.clean_leftovers().unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!(report.records, [path]);
+    inside(&|| assert!(!netlink().delete_local_route(network).unwrap(), "it is gone"));
+}

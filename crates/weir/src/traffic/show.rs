@@ -11,6 +11,7 @@ use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::histogram::Histogram;
 use weir_gen::backend::{GeneratorReport, ThreadReport};
+use weir_http::figures::Times;
 use weir_results::number::{self, counted, delay_ns};
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::stream::StreamFrames;
@@ -116,6 +117,20 @@ impl Distribution {
             p99_9: quantile(999),
             max: histogram.max(),
             buckets: histogram.buckets().collect(),
+        })
+    }
+
+    /// That of times of requests, if there are some.
+    pub(crate) fn of_times(times: &Times) -> Option<Self> {
+        Some(Self {
+            count: times.count(),
+            min: Some(times.min_ns()?),
+            p50: times.quantile_ns(0.5),
+            p90: times.quantile_ns(0.9),
+            p99: times.quantile_ns(0.99),
+            p99_9: times.quantile_ns(0.999),
+            max: times.max_ns(),
+            buckets: times.buckets().collect(),
         })
     }
 

@@ -20,6 +20,8 @@ mod fw_input;
 mod fw_lsp;
 mod fw_optimise;
 mod generator;
+mod http_client;
+mod http_serve;
 mod install;
 mod interrupt;
 mod labs;

@@ -1,10 +1,11 @@
-//! What `make bench-http` measures; the tests run the same, tiny.
+//! What `make bench-http` measures; the tests run the same, tiny. Requests take seconds even then.
 //!
 //! Namespaces are written down before they are made. Both ends of connections without sockets, and
 //! what stands between them, work on one CPU: each veth hands packets on where they were sent. Of
 //! kernel sockets the client has that CPU, and only its time counts.
 
 mod bed;
+mod requests;
 pub(crate) mod rows;
 pub(crate) mod show;
 mod sockets;
@@ -18,7 +19,10 @@ use weir_machine::cancel::Cancel;
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
 use bed::{Bed, Between};
+use requests::Case;
 use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS, TIMES_FW, TIMES_SOCKETS};
+use rows::{HTTP_64, HTTP_1000, HTTP_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE};
+use rows::{WRK_64, WRK_1000, WRK_CLOSE};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -69,6 +73,11 @@ pub(crate) fn run(
         if settings.wants(&[FW, NFT, TIMES_FW]) {
             through(settings, cancel, &mut samples)?;
         }
+        for (case, names) in CASES {
+            if settings.wants(&names) {
+                requests(settings, cancel, &mut samples, case, names)?;
+            }
+        }
         for (name, between) in [(LEDGER_FW, Between::Weir), (LEDGER_NFT, Between::Nftables)] {
             if settings.wants(&[name]) {
                 let bed = Bed::new(between, settings)?;
@@ -88,6 +97,31 @@ fn direct(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result
     add(samples, CONNECT, connect);
     add(samples, SOCKETS, sockets);
     add(samples, TIMES_SOCKETS, connect / sockets);
+    Ok(())
+}
+
+/// Requests, and the rows of weir, of wrk and of the one against the other.
+const CASES: [(Case, [&str; 3]); 3] = [
+    (Case { connections: 64, closes: false }, [HTTP_64, WRK_64, TIMES_WRK_64]),
+    (Case { connections: 1000, closes: false }, [HTTP_1000, WRK_1000, TIMES_WRK_1000]),
+    (Case { connections: 64, closes: true }, [HTTP_CLOSE, WRK_CLOSE, TIMES_WRK_CLOSE]),
+];
+
+/// Over HTTP, nothing between.
+fn requests(
+    settings: &Settings,
+    cancel: &Cancel,
+    samples: &mut Samples,
+    case: Case,
+    [by_weir, by_wrk, times]: [&'static str; 3],
+) -> Result<()> {
+    let bed = Bed::new(Between::Nothing, settings)?;
+    let (weir, wrk) = requests::rates(&bed, settings, cancel, case)?;
+    add(samples, by_weir, weir);
+    if let Some(wrk) = wrk {
+        add(samples, by_wrk, wrk);
+        add(samples, times, weir / wrk);
+    }
     Ok(())
 }
 

@@ -17,7 +17,21 @@ pub(crate) const TIMES_FW: &str = "connect_fw_nft";
 pub(crate) const LEDGER_FW: &str = "ledger_fw";
 pub(crate) const LEDGER_NFT: &str = "ledger_nft";
 
+/// Requests over HTTP with 64 connections that are kept, by weir and by wrk, and their ratio.
+pub(crate) const HTTP_64: &str = "http_64";
+pub(crate) const WRK_64: &str = "wrk_64";
+pub(crate) const TIMES_WRK_64: &str = "http_64_wrk";
+/// The same with 1,000.
+pub(crate) const HTTP_1000: &str = "http_1000";
+pub(crate) const WRK_1000: &str = "wrk_1000";
+pub(crate) const TIMES_WRK_1000: &str = "http_1000_wrk";
+/// With 64 connections at a time, and one for each request.
+pub(crate) const HTTP_CLOSE: &str = "http_close";
+pub(crate) const WRK_CLOSE: &str = "wrk_close";
+pub(crate) const TIMES_WRK_CLOSE: &str = "http_close_wrk";
+
 const CONNECTIONS: &str = "connections/s";
+const REQUESTS: &str = "requests/s";
 
 /// All rows, in the order in which they are shown.
 pub(crate) const ROWS: &[RowSpec] = &[
@@ -56,6 +70,55 @@ pub(crate) const ROWS: &[RowSpec] = &[
         what: "through weir fw against through nftables",
         unit: "times",
         limit: Limit::AtLeast(2.5),
+    },
+    RowSpec {
+        name: HTTP_64,
+        what: "weir http, 64 connections, kept",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec { name: WRK_64, what: "wrk, 64 connections, kept", unit: REQUESTS, limit: Limit::None },
+    RowSpec {
+        name: TIMES_WRK_64,
+        what: "weir http against wrk, 64 connections, kept",
+        unit: "times",
+        limit: Limit::AtLeast(1.2),
+    },
+    RowSpec {
+        name: HTTP_1000,
+        what: "weir http, 1,000 connections, kept",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: WRK_1000,
+        what: "wrk, 1,000 connections, kept",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: TIMES_WRK_1000,
+        what: "weir http against wrk, 1,000 connections, kept",
+        unit: "times",
+        limit: Limit::AtLeast(1.3),
+    },
+    RowSpec {
+        name: HTTP_CLOSE,
+        what: "weir http, a connection for each request",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: WRK_CLOSE,
+        what: "wrk, a connection for each request",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: TIMES_WRK_CLOSE,
+        what: "weir http against wrk, a connection for each request",
+        unit: "times",
+        limit: Limit::AtLeast(1.15),
     },
     RowSpec {
         name: LEDGER_FW,

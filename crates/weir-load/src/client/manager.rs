@@ -1,0 +1,289 @@
+//! The process that has workers work: starts them, has them begin together, adds up what they say.
+
+use std::time::{Duration, Instant};
+
+use weir_http::figures::{Counts, Figures, Times};
+use weir_http::pacing::Share;
+
+use super::config::{Command, Done, Frame, WorkerConfig};
+use crate::clock::now_ns;
+use crate::crew::{Crew, CrewError, Program};
+
+/// Time in which every worker hears when to begin.
+const BEGIN_AFTER_NS: u64 = 100_000_000;
+/// How often is looked whether the run is to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks at all workers together.
+const SECOND: Duration = Duration::from_secs(1);
+/// A worker that was told to stop has said what it measured within this time.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Crew(#[from] CrewError),
+    #[error("{0} of the workers do not answer")]
+    Silent(usize),
+}
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What starts a worker.
+    pub program: Program,
+    /// What is done at the same time, at least one.
+    pub pools: Vec<Pool>,
+    /// For how long requests are sent.
+    pub duration: Duration,
+}
+
+/// Workers that do the same.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// What each worker does; share and CPU are filled in.
+    pub config: WorkerConfig,
+    /// Number of workers, at least 1.
+    pub workers: u32,
+    /// CPUs of the workers, in their order; none, if they are not pinned.
+    pub cpus: Vec<usize>,
+}
+
+/// Where all workers together stand.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Since the workers were started.
+    pub elapsed: Duration,
+    /// Requests are sent.
+    pub is_running: bool,
+    pub counts: Counts,
+    /// Latencies since the last look.
+    pub latency: Times,
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// In the order of the job's.
+    pub pools: Vec<PoolMeasured>,
+    /// How long it took to open the connections.
+    pub opening: Duration,
+    /// It was stopped before its end.
+    pub is_stopped: bool,
+}
+
+/// What the workers of one pool have measured.
+#[derive(Debug, Clone)]
+pub struct PoolMeasured {
+    pub figures: Figures,
+    /// What each worker has measured.
+    pub workers: Vec<Done>,
+    /// For how long requests were sent.
+    pub run: Duration,
+}
+
+impl PoolMeasured {
+    fn new(workers: Vec<Done>) -> Self {
+        let mut figures = Figures::default();
+        workers.iter().for_each(|worker| figures.add(&worker.figures));
+        let run_ns = workers.iter().map(|worker| worker.run_ns).max().unwrap_or(0);
+        Self { figures, workers, run: Duration::from_nanos(run_ns) }
+    }
+
+    /// Connections that were open at the same time, added up over the workers.
+    #[must_use]
+    pub fn open_max(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.open_max).sum()
+    }
+
+    /// Good answers until the end of the run.
+    #[must_use]
+    pub fn answered_in_time(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.answered_in_time).sum()
+    }
+
+    /// The share of the run in which each worker ran or waited for a CPU.
+    pub fn busy_ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        self.workers
+            .iter()
+            .map(|worker| (worker.ran_ns + worker.waited_ns) as f64 / worker.run_ns.max(1) as f64)
+    }
+}
+
+/// Runs a job to its end, or until `is_stopped` says so. `tell` is told each second where it is.
+///
+/// # Errors
+///
+/// If a worker cannot be started, or ends before it has said what it measured.
+pub fn run(
+    job: &Job,
+    is_stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Measured, RunError> {
+    let begin = Instant::now();
+    let configs: Vec<WorkerConfig> = job.pools.iter().flat_map(configs).collect();
+    let crew = Crew::start(&job.program, &configs)?;
+    let size = crew.size();
+    let mut manager = Manager {
+        crew,
+        tell,
+        begin,
+        next_look: begin + SECOND,
+        is_running: false,
+        counts: vec![Counts::default(); size],
+        recent: Times::default(),
+        opened: 0,
+        done: vec![None; size],
+        sizes: job.pools.iter().map(|pool| pool.workers as usize).collect(),
+    };
+    while manager.opened < size {
+        if is_stopped() {
+            return manager.stop(begin.elapsed());
+        }
+        manager.hear()?;
+    }
+    let opening = begin.elapsed();
+    let at_ns = now_ns() + BEGIN_AFTER_NS;
+    let end_ns = at_ns + weir_wire::units::whole_ns(job.duration);
+    manager.crew.send_all(&Command::Begin { at_ns, end_ns })?;
+    manager.is_running = true;
+    let timeout_ns = configs.iter().map(|config| config.timeout_ns).max().unwrap_or(0);
+    let timeout = Duration::from_nanos(timeout_ns);
+    let deadline = Instant::now() + job.duration + timeout + STOP_MAX;
+    while manager.silent() > 0 {
+        if is_stopped() {
+            return manager.stop(opening);
+        }
+        if Instant::now() >= deadline {
+            return Err(RunError::Silent(manager.silent()));
+        }
+        manager.hear()?;
+    }
+    Ok(manager.measured(opening, false))
+}
+
+/// What each worker of a pool does.
+fn configs(pool: &Pool) -> Vec<WorkerConfig> {
+    let shares = (0..pool.workers).map(|index| Share { index, of: pool.workers });
+    let cpu = |index: u32| {
+        let count = pool.cpus.len();
+        (count > 0).then(|| pool.cpus[index as usize % count])
+    };
+    let config =
+        |share: Share| WorkerConfig { share, cpu: cpu(share.index), ..pool.config.clone() };
+    shares.map(config).collect()
+}
+
+struct Manager<'a> {
+    crew: Crew<Frame>,
+    tell: &'a mut dyn FnMut(&Progress),
+    begin: Instant,
+    next_look: Instant,
+    is_running: bool,
+    /// The latest of each worker.
+    counts: Vec<Counts>,
+    recent: Times,
+    opened: usize,
+    done: Vec<Option<Done>>,
+    /// How many workers each pool has.
+    sizes: Vec<usize>,
+}
+
+impl Manager<'_> {
+    /// Hears one worker, or nothing for a moment.
+    fn hear(&mut self) -> Result<(), RunError> {
+        match self.crew.receive(LOOK)? {
+            Some((_, Frame::Opened { .. })) => self.opened += 1,
+            Some((worker, Frame::Stand(stand))) => {
+                self.counts[worker] = stand.counts;
+                self.recent.add(&stand.latency);
+            }
+            Some((worker, Frame::Done(done))) => {
+                self.counts[worker] = done.figures.counts;
+                self.done[worker] = Some(*done);
+            }
+            None => {}
+        }
+        let now = Instant::now();
+        if now >= self.next_look {
+            self.next_look += SECOND;
+            let mut counts = Counts::default();
+            self.counts.iter().for_each(|worker| counts.add(worker));
+            (self.tell)(&Progress {
+                elapsed: now - self.begin,
+                is_running: self.is_running,
+                counts,
+                latency: std::mem::take(&mut self.recent),
+            });
+        }
+        Ok(())
+    }
+
+    /// Has all workers say what they have measured so far.
+    fn stop(mut self, opening: Duration) -> Result<Measured, RunError> {
+        self.crew.send_all(&Command::Stop)?;
+        let deadline = Instant::now() + STOP_MAX;
+        loop {
+            let silent = self.silent();
+            if silent == 0 {
+                return Ok(self.measured(opening, true));
+            }
+            if Instant::now() >= deadline {
+                return Err(RunError::Silent(silent));
+            }
+            self.hear()?;
+        }
+    }
+
+    /// Workers that have not said what they measured.
+    fn silent(&self) -> usize {
+        self.done.iter().filter(|done| done.is_none()).count()
+    }
+
+    fn measured(self, opening: Duration, is_stopped: bool) -> Measured {
+        let mut done = self.done.into_iter().flatten();
+        let pools = self.sizes.iter().map(|size| done.by_ref().take(*size).collect());
+        Measured { pools: pools.map(PoolMeasured::new).collect(), opening, is_stopped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::{BodyConfig, Close, Load, RequestConfig};
+
+    #[test]
+    fn workers_have_their_shares_and_cpus() {
+        let config = WorkerConfig {
+            share: Share::ALL,
+            cpu: None,
+            server: "10.0.0.1:80".parse().unwrap(),
+            sources: None,
+            connections: 10,
+            connect_rate_cps: 1e3,
+            load: Load::Closed,
+            keepalive: None,
+            close: Close::Fin,
+            abort_ratio: 0.0,
+            think_ns: 0,
+            timeout_ns: 1,
+            request: RequestConfig {
+                method: "GET".into(),
+                target: "/".into(),
+                host: "h".into(),
+                headers: Vec::new(),
+                body: BodyConfig::None,
+                sizes: Vec::new(),
+            },
+            seed: 1,
+        };
+        let configs = configs(&Pool { config, workers: 3, cpus: vec![1, 0] });
+        let cpus: Vec<Option<usize>> = configs.iter().map(|config| config.cpu).collect();
+        assert_eq!(cpus, [Some(1), Some(0), Some(1)]);
+        let count = |config: &WorkerConfig| config.share.of_count(config.connections);
+        assert_eq!(configs.iter().map(count).collect::<Vec<_>>(), [4, 3, 3]);
+        // What one says, another understands.
+        let text = serde_json::to_string(&configs[2]).unwrap();
+        assert_eq!(serde_json::from_str::<WorkerConfig>(&text).unwrap(), configs[2]);
+    }
+}

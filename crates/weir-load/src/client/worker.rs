@@ -1,0 +1,608 @@
+//! A worker of the client: one process, one event loop, its part of the connections.
+//!
+//! It opens its connections, says so, waits until it is told to begin, sends what is due, and says
+//! what it has measured. Times at which requests are due never move: a request that finds no free
+//! connection waits, and the wait is part of its latency.
+
+mod queues;
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use weir_http::figures::{Failure, Figures, Times};
+use weir_http::pacing::{Pace, Schedule, unit};
+use weir_net::CpuList;
+use weir_wire::random::splitmix64;
+
+use super::config::{Close, Command, Done, Frame, Load, Stand, WorkerConfig};
+use super::connection::{Buffers, Connection, Outcome, State};
+use super::requests::{Requests, RequestsError};
+use super::socket;
+use super::timer::Timer;
+use crate::clock::now_ns;
+use crate::crew::{Line, Order};
+use crate::{descriptors, limits};
+use queues::Queues;
+
+/// Requests that are due within this time are sent together: to set a timer for each of them would
+/// take longer.
+const GRAIN_NS: u64 = 50_000;
+/// How often is looked for requests that take too long.
+const SWEEP_NS: u64 = 100_000_000;
+/// How often a worker says where it stands.
+const REPORT_NS: u64 = 250_000_000;
+/// A connection that failed is used again after this time.
+const PAUSE_NS: u64 = 100_000_000;
+/// Events that are dealt with before it is looked for what is due.
+const EVENTS: usize = 64;
+
+const TIMER: Token = Token(usize::MAX);
+const LINE: Token = Token(usize::MAX - 1);
+
+/// Why a worker cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error(transparent)]
+    Requests(#[from] RequestsError),
+    #[error("cannot pin a worker: {0}")]
+    Pin(#[from] weir_net::cpu::CpuError),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Works as it is told on standard input, to the end.
+///
+/// # Errors
+///
+/// If it cannot be set up, or whoever started it has gone.
+pub fn run() -> Result<(), WorkerError> {
+    let (line, config) = Line::open::<WorkerConfig>()?;
+    if let Some(list) = config.cpu.and_then(|cpu| CpuList::new([cpu])) {
+        weir_net::cpu::pin_current_thread(&list)?;
+    }
+    descriptors::raise_limit()?;
+    let mut worker = Worker::new(config, line)?;
+    let mut events = Events::with_capacity(EVENTS);
+    while worker.phase != Phase::Over {
+        worker.turn(&mut events)?;
+    }
+    worker.close_all();
+    Ok(())
+}
+
+/// What a worker is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It opens connections.
+    Opening,
+    /// They are open.
+    Ready,
+    /// It was told when to begin.
+    Set {
+        begin_ns: u64,
+        end_ns: u64,
+    },
+    /// It sends requests.
+    Running {
+        begin_ns: u64,
+        end_ns: u64,
+    },
+    /// It waits for the last answers, no longer than this.
+    Draining {
+        until_ns: u64,
+    },
+    /// It has said all, and keeps its connections until nobody listens any more.
+    Said,
+    Over,
+}
+
+struct Worker {
+    config: WorkerConfig,
+    requests: Requests,
+    is_idempotent: bool,
+    line: Line,
+    poll: Poll,
+    timer: Timer,
+    buffers: Buffers,
+    connections: Vec<Connection>,
+    queues: Queues,
+    phase: Phase,
+    /// When connections are opened, counted from `start_ns`.
+    opening: Schedule,
+    start_ns: u64,
+    /// How many were begun.
+    begun: u32,
+    /// How many of them have neither been established nor failed.
+    pending: u32,
+    /// When requests are due; `None` in a closed loop.
+    sending: Option<Schedule>,
+    in_flight: u64,
+    next_source: u64,
+    drawn: u64,
+    next_sweep_ns: u64,
+    next_report_ns: u64,
+    done: Done,
+    /// Latencies since the last report.
+    recent: Times,
+    scheduled_ns: (u64, u64),
+}
+
+impl Worker {
+    fn new(config: WorkerConfig, line: Line) -> Result<Self, WorkerError> {
+        let poll = Poll::new()?;
+        let timer = Timer::new(poll.registry(), TIMER)?;
+        let descriptor = line.socket().as_raw_fd();
+        poll.registry().register(&mut SourceFd(&descriptor), LINE, Interest::READABLE)?;
+        let share = config.share;
+        let count = share.of_count(config.connections);
+        let connections: Vec<Connection> = (0..count).map(|_| Connection::default()).collect();
+        let sending = match config.load {
+            Load::Open(pace) => Some(Schedule::new(pace, share, config.seed)),
+            Load::Closed => None,
+        };
+        let start_ns = now_ns();
+        Ok(Self {
+            requests: Requests::new(&config.request)?,
+            is_idempotent: Requests::is_idempotent(&config.request),
+            opening: Schedule::new(Pace::constant(config.connect_rate_cps), share, 0),
+            line,
+            poll,
+            timer,
+            buffers: Buffers::default(),
+            connections,
+            queues: Queues::default(),
+            phase: Phase::Opening,
+            start_ns,
+            begun: 0,
+            pending: 0,
+            sending,
+            in_flight: 0,
+            next_source: share.index.into(),
+            drawn: 0,
+            next_sweep_ns: start_ns + SWEEP_NS,
+            next_report_ns: start_ns + REPORT_NS,
+            done: Done::default(),
+            recent: Times::default(),
+            scheduled_ns: (0, 0),
+            config,
+        })
+    }
+
+    /// Waits for what happens next, and deals with it.
+    fn turn(&mut self, events: &mut Events) -> io::Result<()> {
+        let now = now_ns();
+        let wake_ns = self.wake_ns();
+        let timeout = if wake_ns <= now {
+            Some(std::time::Duration::ZERO)
+        } else {
+            self.timer.set(wake_ns.max(now + GRAIN_NS))?;
+            None
+        };
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &*events {
+            match event.token() {
+                TIMER => {}
+                LINE => self.listen()?,
+                Token(id) => self.event(id, event),
+            }
+        }
+        self.tick()
+    }
+
+    /// When something is to be done even if nothing happens.
+    fn wake_ns(&self) -> u64 {
+        let by_phase = match self.phase {
+            Phase::Opening if self.begun as usize == self.connections.len() => u64::MAX,
+            Phase::Opening => self.start_ns + self.opening.next_ns(),
+            Phase::Set { begin_ns, .. } => begin_ns,
+            Phase::Running { begin_ns, end_ns } => {
+                let due_ns = self.sending.as_ref().map(|sending| begin_ns + sending.next_ns());
+                due_ns.unwrap_or(u64::MAX).min(end_ns)
+            }
+            Phase::Draining { until_ns } => until_ns,
+            Phase::Ready | Phase::Said | Phase::Over => u64::MAX,
+        };
+        let regular = self.next_sweep_ns.min(self.next_report_ns);
+        by_phase.min(regular).min(self.queues.wake_ns())
+    }
+
+    /// Hears what it is told.
+    fn listen(&mut self) -> io::Result<()> {
+        loop {
+            match self.line.receive()? {
+                Order::Message(Command::Begin { at_ns, end_ns }) => {
+                    self.phase = Phase::Set { begin_ns: at_ns, end_ns };
+                }
+                Order::Message(Command::Stop) => self.finish()?,
+                Order::Nothing => return Ok(()),
+                Order::End => {
+                    self.phase = Phase::Over;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Does what is due.
+    fn tick(&mut self) -> io::Result<()> {
+        let now = now_ns();
+        self.queues.wake(now);
+        match self.phase {
+            Phase::Opening => self.open_due(now)?,
+            Phase::Set { begin_ns, end_ns } if now >= begin_ns => {
+                self.phase = Phase::Running { begin_ns, end_ns };
+                self.scheduled_ns = limits::scheduled_ns()?;
+                if self.sending.is_none() {
+                    self.queues.free_all();
+                }
+            }
+            Phase::Running { begin_ns, end_ns } if now >= end_ns => {
+                self.send_due(begin_ns, end_ns);
+                self.end_sending(begin_ns, end_ns)?;
+            }
+            Phase::Running { begin_ns, end_ns } => self.send_due(begin_ns, end_ns),
+            Phase::Draining { until_ns } if self.in_flight == 0 || now >= until_ns => {
+                self.finish()?;
+            }
+            _ => {}
+        }
+        self.use_freed();
+        if now >= self.next_sweep_ns {
+            self.next_sweep_ns = now + SWEEP_NS;
+            self.sweep(now);
+        }
+        if now >= self.next_report_ns {
+            self.next_report_ns += REPORT_NS * (1 + (now - self.next_report_ns) / REPORT_NS);
+            if matches!(self.phase, Phase::Said | Phase::Over) {
+                return Ok(());
+            }
+            let latency = std::mem::take(&mut self.recent);
+            let stand = Box::new(Stand { counts: self.done.figures.counts, latency });
+            self.line.send(&Frame::Stand(stand))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the connections that are due; says so when all are open.
+    fn open_due(&mut self, now: u64) -> io::Result<()> {
+        if !self.config.is_kept() {
+            // Each request opens its connection.
+            self.queues.idle.extend(0..u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
+            self.begun = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        }
+        while (self.begun as usize) < self.connections.len()
+            && self.opening.take_due(now - self.start_ns).is_some()
+        {
+            let id = self.begun;
+            self.begun += 1;
+            self.pending += 1;
+            self.open(id, false);
+        }
+        if self.begun as usize == self.connections.len() && self.pending == 0 {
+            self.phase = Phase::Ready;
+            let open = self.done.figures.counts.open;
+            self.line.send(&Frame::Opened { open })?;
+        }
+        Ok(())
+    }
+
+    /// Begins every request that is due.
+    fn send_due(&mut self, begin_ns: u64, end_ns: u64) {
+        loop {
+            let Some(sending) = &mut self.sending else { return };
+            let now = now_ns();
+            let until_ns = now.min(end_ns - 1).saturating_sub(begin_ns);
+            let Some(due_ns) = sending.take_due(until_ns) else { return };
+            let due_ns = begin_ns + due_ns;
+            let figures = &mut self.done.figures;
+            figures.counts.due += 1;
+            figures.lag.record(now.saturating_sub(due_ns));
+            if let Some(id) = self.queues.idle.pop_front() {
+                self.start(id, due_ns, now);
+            } else if !self.queues.wait(due_ns) {
+                figures.counts.unsent += 1;
+            }
+        }
+    }
+
+    /// Gives connections that have become free what is to be done.
+    fn use_freed(&mut self) {
+        let is_running = matches!(self.phase, Phase::Running { .. });
+        // Those that become free meanwhile have their turn next time.
+        for _ in 0..self.queues.freed.len() {
+            let Some(id) = self.queues.freed.pop_front() else { return };
+            if !is_running {
+                self.queues.idle.push_back(id);
+            } else if self.sending.is_none() {
+                let now = now_ns();
+                self.done.figures.counts.due += 1;
+                self.start(id, now, now);
+            } else if let Some(due_ns) = self.queues.backlog.pop_front() {
+                self.start(id, due_ns, now_ns());
+            } else {
+                self.queues.idle.push_back(id);
+            }
+        }
+    }
+
+    /// The run is over; answers to what was sent may still come.
+    fn end_sending(&mut self, begin_ns: u64, end_ns: u64) -> io::Result<()> {
+        let counts = &mut self.done.figures.counts;
+        counts.unsent += self.queues.backlog.len() as u64;
+        self.queues.backlog.clear();
+        self.done.answered_in_time = counts.answered;
+        self.measure(begin_ns)?;
+        self.phase = Phase::Draining { until_ns: end_ns + self.config.timeout_ns };
+        Ok(())
+    }
+
+    /// Takes the CPU time since the beginning.
+    fn measure(&mut self, begin_ns: u64) -> io::Result<()> {
+        let (ran_ns, waited_ns) = limits::scheduled_ns()?;
+        self.done.run_ns = now_ns().saturating_sub(begin_ns);
+        self.done.ran_ns = ran_ns.saturating_sub(self.scheduled_ns.0);
+        self.done.waited_ns = waited_ns.saturating_sub(self.scheduled_ns.1);
+        Ok(())
+    }
+
+    /// Says what was measured.
+    fn finish(&mut self) -> io::Result<()> {
+        if let Phase::Running { begin_ns, .. } = self.phase {
+            self.end_sending(begin_ns, now_ns())?;
+        }
+        self.done.figures.counts.unfinished += self.in_flight;
+        self.in_flight = 0;
+        self.phase = Phase::Said;
+        let done = Box::new(std::mem::take(&mut self.done));
+        self.line.send(&Frame::Done(done))
+    }
+
+    /// Ends connections as they are to be ended.
+    fn close_all(&mut self) {
+        for connection in &mut self.connections {
+            connection.close(self.config.close == Close::Rst);
+        }
+    }
+
+    /// Begins a request that was due at a time.
+    fn start(&mut self, id: u32, due_ns: u64, now: u64) {
+        let draw = if self.requests.is_mixed() { self.draw() } else { 0 };
+        let request = u32::try_from(self.requests.choose(draw)).unwrap_or(0);
+        self.in_flight += 1;
+        let connection = &mut self.connections[id as usize];
+        connection.request = request;
+        connection.is_retry = false;
+        connection.due_ns = due_ns;
+        connection.begun_ns = now;
+        if connection.is_open() {
+            self.begin_sending(id);
+        } else {
+            self.open(id, true);
+        }
+    }
+
+    /// Opens a connection, for a request or for later.
+    fn open(&mut self, id: u32, has_request: bool) {
+        let source = self.config.sources.map(|sources| sources.nth(self.next_source));
+        self.next_source += u64::from(self.config.share.of);
+        // Between namespaces a connection may be established before the call returns.
+        let now = now_ns();
+        let opened = socket::connect(source, self.config.server).and_then(|mut stream| {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut stream, Token(id as usize), interest)?;
+            Ok(stream)
+        });
+        match opened {
+            Ok(stream) => {
+                self.done.figures.counts.opened += 1;
+                self.connections[id as usize].open(stream, has_request, now);
+            }
+            Err(error) => self.not_opened(id, has_request, socket::failure(&error)),
+        }
+    }
+
+    fn not_opened(&mut self, id: u32, has_request: bool, failure: Failure) {
+        if has_request {
+            return self.failed(id, failure);
+        }
+        self.done.figures.counts.not_opened.add(failure);
+        self.pending -= 1;
+        self.connections[id as usize].close(true);
+        // The first request that comes to it tries once more.
+        self.queues.idle.push_back(id);
+    }
+
+    fn established(&mut self, id: u32, has_request: bool) {
+        let figures = &mut self.done.figures;
+        let connection = &mut self.connections[id as usize];
+        figures.counts.established += 1;
+        figures.counts.open += 1;
+        self.done.open_max = self.done.open_max.max(figures.counts.open);
+        figures.connect.record(now_ns().saturating_sub(connection.opened_ns));
+        if has_request {
+            return self.begin_sending(id);
+        }
+        connection.state = State::Idle;
+        self.pending -= 1;
+        self.queues.idle.push_back(id);
+    }
+
+    fn close(&mut self, id: u32, with_reset: bool) {
+        let connection = &mut self.connections[id as usize];
+        if !matches!(connection.state, State::Closed | State::Opening { .. }) {
+            self.done.figures.counts.open -= 1;
+        }
+        connection.close(with_reset);
+    }
+
+    fn begin_sending(&mut self, id: u32) {
+        let connection = &mut self.connections[id as usize];
+        let request = self.requests.get(connection.request as usize, false);
+        connection.begin(request.is_head_request());
+        self.send(id);
+    }
+
+    /// Sends what is left of a request.
+    fn send(&mut self, id: u32) {
+        let connection = &mut self.connections[id as usize];
+        let is_last = is_last(&self.config, connection.served);
+        let closes = is_last && self.config.close == Close::Fin;
+        let request = self.requests.get(connection.request as usize, closes);
+        let (sent_bytes, outcome) = connection.send(request.bytes());
+        let is_sent = connection.state == State::Waiting;
+        self.done.figures.counts.sent_bytes += sent_bytes;
+        let abort_ratio = self.config.abort_ratio;
+        if is_sent && abort_ratio > 0.0 && unit(self.draw()) < abort_ratio {
+            self.done.figures.counts.aborted += 1;
+            self.in_flight -= 1;
+            self.close(id, true);
+            return self.release(id);
+        }
+        self.conclude(id, outcome);
+    }
+
+    /// What has happened to a connection.
+    fn event(&mut self, id: usize, event: &Event) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let (number, state) = (u32::try_from(id).unwrap_or(u32::MAX), connection.state);
+        let has_ended = event.is_read_closed() || event.is_error();
+        match state {
+            State::Closed => {}
+            State::Opening { has_request } if event.is_error() => {
+                let failure = connection.refusal().unwrap_or(Failure::Reset);
+                self.not_opened(number, has_request, failure);
+            }
+            State::Opening { has_request } if event.is_writable() => {
+                self.established(number, has_request);
+            }
+            State::Opening { .. } => {}
+            State::Idle => {
+                let (bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
+                if bytes > 0 || outcome != Outcome::Pending {
+                    self.done.figures.counts.closed_idle += 1;
+                    self.close(number, false);
+                }
+            }
+            State::Sending | State::Waiting => {
+                if state == State::Sending && event.is_writable() {
+                    self.send(number);
+                }
+                if event.is_readable() || has_ended {
+                    self.receive(number, has_ended);
+                }
+            }
+        }
+    }
+
+    /// Reads what has arrived, if a request still waits for it.
+    fn receive(&mut self, id: u32, has_ended: bool) {
+        let connection = &mut self.connections[id as usize];
+        if !matches!(connection.state, State::Sending | State::Waiting) {
+            return;
+        }
+        let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
+        self.done.figures.counts.received_bytes += received_bytes;
+        self.conclude(id, outcome);
+    }
+
+    fn conclude(&mut self, id: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Pending => {}
+            Outcome::Answered { status, keep_alive } => self.answered(id, status, keep_alive),
+            Outcome::Gone => self.gone(id),
+            Outcome::Failed(failure) => self.failed(id, failure),
+        }
+    }
+
+    fn answered(&mut self, id: u32, status: u16, keep_alive: bool) {
+        let now = now_ns();
+        let connection = &mut self.connections[id as usize];
+        let Figures { counts, latency, service, .. } = &mut self.done.figures;
+        match status {
+            ..400 => {
+                counts.answered += 1;
+                let latency_ns = now.saturating_sub(connection.due_ns);
+                latency.record(latency_ns);
+                self.recent.record(latency_ns);
+                service.record(now.saturating_sub(connection.begun_ns));
+            }
+            400..500 => counts.failures.add(Failure::ClientError),
+            _ => counts.failures.add(Failure::ServerError),
+        }
+        self.in_flight -= 1;
+        let is_last = is_last(&self.config, connection.served);
+        // An answer to a request that is not sent yet: the server does not want the rest of it.
+        let is_early = connection.state == State::Sending;
+        connection.served = connection.served.saturating_add(1);
+        if keep_alive && !is_last && !is_early {
+            connection.state = State::Idle;
+        } else {
+            self.close(id, self.config.close == Close::Rst);
+        }
+        self.release(id);
+    }
+
+    /// The server had closed the connection before it saw the request.
+    fn gone(&mut self, id: u32) {
+        let is_retry = self.connections[id as usize].is_retry;
+        if is_retry || !self.is_idempotent {
+            return self.failed(id, Failure::Short);
+        }
+        self.close(id, false);
+        self.connections[id as usize].is_retry = true;
+        self.done.figures.counts.retried += 1;
+        self.open(id, true);
+    }
+
+    fn failed(&mut self, id: u32, failure: Failure) {
+        self.done.figures.counts.failures.add(failure);
+        self.in_flight -= 1;
+        self.close(id, true);
+        self.queues.paused.push_back((now_ns() + PAUSE_NS, id));
+    }
+
+    /// A connection has done its request.
+    fn release(&mut self, id: u32) {
+        if self.config.think_ns > 0 {
+            self.queues.thinking.push_back((now_ns() + self.config.think_ns, id));
+        } else {
+            self.queues.freed.push_back(id);
+        }
+    }
+
+    /// Ends what takes too long.
+    fn sweep(&mut self, now: u64) {
+        let timeout_ns = self.config.timeout_ns;
+        for id in 0..self.connections.len() {
+            let connection = &self.connections[id];
+            let since_ns = match connection.state {
+                State::Closed | State::Idle => continue,
+                State::Opening { has_request: false } => connection.opened_ns,
+                State::Opening { .. } | State::Sending | State::Waiting => connection.begun_ns,
+            };
+            if now.saturating_sub(since_ns) < timeout_ns {
+                continue;
+            }
+            let has_request = connection.state != State::Opening { has_request: false };
+            let number = u32::try_from(id).unwrap_or(u32::MAX);
+            self.not_opened(number, has_request, Failure::Timeout);
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        let seed = splitmix64(self.config.seed, self.config.share.index.into());
+        splitmix64(seed, self.drawn)
+    }
+}
+
+/// Whether the next request on a connection, on which some were answered, is its last.
+fn is_last(config: &WorkerConfig, served: u32) -> bool {
+    config.keepalive.is_some_and(|most| u64::from(served) + 1 >= most)
+}

@@ -1,0 +1,67 @@
+//! The arguments of `weir http serve`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use weir_net::CpuList;
+
+use super::JsonFlag;
+use super::traffic::some_time;
+
+pub(crate) const SERVE_HELP: &str = "\
+HTTP/1.1, methods GET, HEAD, POST and PUT. What a request gets stands in its URL:
+  /b/SIZE                 a body of so many bytes: /b/128, /b/64Ki, /b/1M
+  /b/SIZE?status=CODE     with this status, 200 to 599
+  /b/SIZE?delay=TIME      so much later: 10ms, 1s
+  /b/SIZE?chunked         with chunked coding; chunked=yes and chunked=no are the same as a value
+  /stats                  what all workers together have counted, as JSON
+Each value may be a list with weights, of which one is drawn for each request:
+  /b/128:0.9,1M:0.1?status=200:0.99,503:0.01&delay=0s:0.9,200ms:0.1
+The body of a POST or PUT is counted and thrown away.
+
+Each worker is a process with the limit of descriptors for itself: a hard limit of 20,000 is room
+for about 20,000 connections a worker. Those for which there is no room wait to be accepted, and
+`accept_stalls` counts how often that began. It ends by Ctrl-C; connections that are open then are
+in the total as open. [::] takes IPv6 alone: give 0.0.0.0 as well.
+
+Examples:
+  weir http serve --listen 10.0.0.1:80
+  weir http serve --listen 0.0.0.0:80 --listen [::]:80 --workers 14 --progress
+  weir http serve --listen 10.0.0.1:80 --pin 2-5 --json > served.json";
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address and port to listen at; repeated: several. Port 0 is one that is free.
+    #[arg(long, value_name = "ADDR:PORT", required = true)]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Number of workers, 1 to 1024 [default: one for each of --pin, or for each CPU that may be
+    /// used].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+    /// CPUs to pin workers to, in turn: 0-1,3 [default: the kernel places them].
+    #[arg(long, value_name = "LIST")]
+    pub(crate) pin: Option<CpuList>,
+    /// Serve for this long [default: until Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) duration: Option<Duration>,
+    /// Show the counters each second.
+    #[arg(long)]
+    pub(crate) progress: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::ask::USAGE;
+
+    use super::*;
+
+    #[test]
+    fn help_and_server_say_the_same() {
+        for line in USAGE.lines().skip(1) {
+            assert!(SERVE_HELP.contains(&format!("{line}\n")), "{line}");
+        }
+    }
+}

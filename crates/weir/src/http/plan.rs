@@ -1,0 +1,302 @@
+//! From the arguments of `weir http` to what its workers do.
+//!
+//! Everything that can be refused is refused here, before anything is made or sent.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use weir_http::pacing::{Arrivals, Pace, Share};
+use weir_load::client::config::{BodyConfig, Load, RequestConfig, Sources, WorkerConfig};
+use weir_load::client::manager::{Job, Pool};
+use weir_load::client::requests::{Requests, SIZE_MARK};
+use weir_load::client::route;
+use weir_load::limits;
+use weir_net::{Prefix, cpu};
+use weir_wire::units::{format_count, whole_ns};
+
+use super::pools;
+use crate::cli::http::{ArrivalsArg, BodyArg, ClientArgs};
+
+const HTTP_PORT: u16 = 80;
+
+/// What will be done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) pools: Vec<PoolPlan>,
+    pub(super) duration: Duration,
+}
+
+/// What one pool will do.
+#[derive(Debug)]
+pub(super) struct PoolPlan {
+    /// Without it, it is the only one, of the command line.
+    pub(super) name: Option<String>,
+    pub(super) url: String,
+    pub(super) source: Option<Prefix>,
+    pub(super) pool: Pool,
+}
+
+impl Plan {
+    pub(super) fn new(args: &ClientArgs) -> anyhow::Result<Self> {
+        let pools = match &args.pool {
+            Some(file) => pools::read(file, args)?
+                .into_iter()
+                .map(|(name, args)| {
+                    let plan = PoolPlan::new(Some(name.clone()), &args);
+                    plan.with_context(|| format!("pool `{name}`"))
+                })
+                .collect::<anyhow::Result<_>>()?,
+            None => vec![PoolPlan::new(None, args)?],
+        };
+        Ok(Self { pools, duration: args.duration() })
+    }
+
+    /// What runs it.
+    pub(super) fn job(&self) -> anyhow::Result<Job> {
+        let program = super::program(super::CLIENT)?;
+        let pools = self.pools.iter().map(|plan| plan.pool.clone()).collect();
+        Ok(Job { program, pools, duration: self.duration })
+    }
+
+    /// The networks of --source, and the servers that are connected to from them.
+    pub(super) fn networks(&self) -> Vec<(Prefix, SocketAddr)> {
+        let of = |plan: &PoolPlan| Some((plan.source?, plan.pool.config.server));
+        self.pools.iter().filter_map(of).collect()
+    }
+
+    /// Of all pools.
+    pub(super) fn connections(&self) -> u64 {
+        self.pools.iter().map(|plan| plan.pool.config.connections).sum()
+    }
+}
+
+impl PoolPlan {
+    fn new(name: Option<String>, args: &ClientArgs) -> anyhow::Result<Self> {
+        let Some(url) = args.url() else {
+            bail!("a URL is missing: http://ADDRESS/PATH");
+        };
+        let Url { server, host, target } = parse(url)?;
+        let request = request(args, host, target)?;
+        // As a worker will: what it would refuse is refused now.
+        Requests::new(&request)?;
+        if let Some(prefix) = args.source.filter(|one| one.address().is_ipv4() != server.is_ipv4())
+        {
+            bail!("--source {prefix} and the server {} are of different IP versions", server.ip());
+        }
+        let sources = args.source.map(Sources::of);
+        let connections = args.connections();
+        check_ports(connections, sources)?;
+        let workers = workers(args, connections)?;
+        let config = WorkerConfig {
+            share: Share::ALL,
+            cpu: None,
+            server,
+            sources,
+            connections,
+            connect_rate_cps: args.connect_rate_cps(),
+            load: load(args),
+            keepalive: args.keepalive(),
+            close: args.close(),
+            abort_ratio: args.abort_ratio(),
+            think_ns: args.think.map_or(0, whole_ns),
+            timeout_ns: whole_ns(args.timeout()),
+            request,
+            seed: args.seed(),
+        };
+        let pool = Pool { config, workers, cpus: cpus(args)? };
+        Ok(Self { name, url: url.to_owned(), source: args.source, pool })
+    }
+
+    /// Refuses a server that cannot be reached from where connections come from.
+    pub(super) fn check_route(&self) -> anyhow::Result<()> {
+        let WorkerConfig { server, sources, .. } = &self.pool.config;
+        let source = sources.map(|sources| sources.first);
+        let from = source.map(|source| format!(" from {source}")).unwrap_or_default();
+        route::check(source, *server)
+            .with_context(|| format!("{} cannot be reached{from}; nothing was sent", server.ip()))
+    }
+}
+
+/// Parts of a URL.
+#[derive(Debug, PartialEq, Eq)]
+struct Url {
+    server: SocketAddr,
+    /// As in the URL.
+    host: String,
+    /// Path and query.
+    target: String,
+}
+
+fn parse(url: &str) -> anyhow::Result<Url> {
+    let rest = match url.split_once("://") {
+        Some(("http", rest)) => rest,
+        Some(("https", _)) => bail!(
+            "`{url}`: weir http speaks HTTP/1.1 in the clear; TLS and HTTP/2 are not there. Give a \
+             URL that begins with http://"
+        ),
+        Some((scheme, _)) => bail!("`{url}` begins with `{scheme}`: weir http has `http` alone"),
+        None => bail!("`{url}` is no URL: write http://ADDRESS[:PORT][/PATH]"),
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, target) = rest.split_at(end);
+    let target = match target.split('#').next().unwrap_or_default() {
+        path if path.starts_with('/') => path.to_owned(),
+        query => format!("/{query}"),
+    };
+    let Some(server) = address(host) else {
+        bail!(
+            "`{host}` in `{url}` is no address: weir looks up no names. Write the server's \
+             address, [ADDRESS] for IPv6, and the name as --header 'Host: {host}'"
+        );
+    };
+    if server.ip().is_multicast() || server.ip().is_unspecified() || server.port() == 0 {
+        bail!("`{host}` in `{url}` is no address and port of a server");
+    }
+    Ok(Url { server, host: host.to_owned(), target })
+}
+
+/// `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]`, `[ADDRESS]:PORT`.
+fn address(host: &str) -> Option<SocketAddr> {
+    if let Ok(address) = host.parse() {
+        return Some(address);
+    }
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let address: IpAddr = match inner {
+        Some(inner) => IpAddr::V6(inner.parse().ok()?),
+        None => IpAddr::V4(host.parse().ok()?),
+    };
+    Some(SocketAddr::new(address, HTTP_PORT))
+}
+
+fn request(args: &ClientArgs, host: String, target: String) -> anyhow::Result<RequestConfig> {
+    match (target.contains(SIZE_MARK), args.sizes().is_empty()) {
+        (true, true) => bail!("`{SIZE_MARK}` in the URL stands for one of --sizes: give some"),
+        (false, false) => bail!("--sizes needs `{SIZE_MARK}` in the URL, such as /b/{SIZE_MARK}"),
+        _ => {}
+    }
+    let body = match &args.body {
+        None => BodyConfig::None,
+        Some(BodyArg::Size(bytes)) => BodyConfig::Size(*bytes),
+        Some(BodyArg::File(path)) => BodyConfig::File(
+            std::path::absolute(path)
+                .with_context(|| format!("{} cannot be made an absolute path", path.display()))?,
+        ),
+    };
+    Ok(RequestConfig {
+        method: args.method().to_owned(),
+        target,
+        host,
+        headers: args.header.clone(),
+        body,
+        sizes: args.sizes().to_vec(),
+    })
+}
+
+fn load(args: &ClientArgs) -> Load {
+    let Some(rate_per_s) = args.rate.filter(|_| !args.closed) else { return Load::Closed };
+    let arrivals = match args.arrivals {
+        Some(ArrivalsArg::Poisson) => Arrivals::Poisson,
+        Some(ArrivalsArg::Constant) | None => Arrivals::Constant,
+    };
+    Load::Open(Pace { arrivals, rate_per_s, ramp_ns: args.ramp.map_or(0, whole_ns) })
+}
+
+/// One address has so many connections to a server as there are ports.
+fn check_ports(connections: u64, sources: Option<Sources>) -> anyhow::Result<()> {
+    let ports = limits::ports_per_source()?;
+    let count = sources.map_or(1, |sources| sources.count);
+    if connections > ports.saturating_mul(count) {
+        bail!(
+            "{} connections need more ports than {} has, {} for each: give a larger network with \
+             --source, or a wider net.ipv4.ip_local_port_range",
+            format_count(connections),
+            if count == 1 { "one address".to_owned() } else { format!("{count} addresses") },
+            format_count(ports),
+        );
+    }
+    Ok(())
+}
+
+/// How many workers there are: each has a descriptor for each of its connections.
+fn workers(args: &ClientArgs, connections: u64) -> anyhow::Result<u32> {
+    let most = limits::connections_per_worker()?.max(1);
+    let needed = connections.div_ceil(most).max(1);
+    let workers = match args.workers {
+        Some(workers) if u64::from(workers) < needed => bail!(
+            "{workers} workers may have {} connections each (the limit of descriptors, `ulimit \
+             -Hn`); {} need {needed} workers",
+            format_count(most),
+            format_count(connections)
+        ),
+        Some(workers) => u64::from(workers),
+        None => needed,
+    };
+    if workers > connections {
+        bail!("{workers} workers are more than there are connections, {connections}");
+    }
+    u32::try_from(workers).context("too many workers")
+}
+
+fn cpus(args: &ClientArgs) -> anyhow::Result<Vec<usize>> {
+    let Some(list) = &args.cpus else { return Ok(Vec::new()) };
+    let online = cpu::online()?;
+    if let Some(cpu) = list.iter().find(|cpu| !online.contains(*cpu)) {
+        bail!("--cpus: CPU {cpu} is not online, or not allowed here ({online} are)");
+    }
+    Ok(list.iter().collect())
+}
+
+impl PoolPlan {
+    /// What the user should know of requests that are not sent again when a server has closed an
+    /// idle connection.
+    pub(super) fn note(&self) -> Option<String> {
+        let config = &self.pool.config;
+        (config.is_kept() && !Requests::is_idempotent(&config.request)).then(|| {
+            format!(
+                "a {} is not sent again by itself: one that meets a connection that the server has \
+                 just closed counts as failed",
+                config.request.method
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_have_an_address_and_a_path() {
+        for (url, server, host, target) in [
+            ("http://10.0.0.1", "10.0.0.1:80", "10.0.0.1", "/"),
+            ("http://10.0.0.1:8080/b/128?x=1#top", "10.0.0.1:8080", "10.0.0.1:8080", "/b/128?x=1"),
+            ("http://10.0.0.1?x", "10.0.0.1:80", "10.0.0.1", "/?x"),
+            ("http://[2001:2::1]/a", "[2001:2::1]:80", "[2001:2::1]", "/a"),
+            ("http://[2001:2::1]:81/", "[2001:2::1]:81", "[2001:2::1]:81", "/"),
+        ] {
+            let expected =
+                Url { server: server.parse().unwrap(), host: host.into(), target: target.into() };
+            assert_eq!(parse(url).unwrap(), expected, "{url}");
+        }
+        for (url, word) in [
+            ("https://10.0.0.1/", "TLS and HTTP/2"),
+            ("ftp://10.0.0.1/", "`ftp`"),
+            ("10.0.0.1/", "no URL"),
+            ("http://www.example.org/", "Host: www.example.org"),
+            ("http://0.0.0.0/", "no address and port"),
+            ("http://10.0.0.1:0/", "no address and port"),
+        ] {
+            let error = parse(url).unwrap_err().to_string();
+            assert!(error.contains(word), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn ports_are_counted_for_each_source() {
+        check_ports(1, None).unwrap();
+        let sources = Sources { first: [10, 0, 0, 1].into(), count: 2 };
+        let error = check_ports(200_000, Some(sources)).unwrap_err().to_string();
+        assert!(error.contains("2 addresses"), "{error}");
+    }
+}

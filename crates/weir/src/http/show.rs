@@ -1,0 +1,417 @@
+//! What `weir http` prints: before the start, each second, at the end.
+//!
+//! It computes nothing but rates from counts. With `--json` standard output has one object a line,
+//! and text goes to standard error.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use weir_http::figures::{Counts, Failures};
+use weir_http::pacing::Arrivals;
+use weir_http::verdict::{self, Evidence, Kind, THRESHOLDS, Verdict};
+use weir_load::client::config::{Close, Load, WorkerConfig};
+use weir_load::client::manager::{Measured, PoolMeasured, Progress};
+use weir_results::number::{bps, counted, delay_ns};
+use weir_stats::Threshold;
+use weir_wire::units::{format_count, format_duration};
+
+use super::plan::{Plan, PoolPlan};
+use crate::exit;
+use crate::traffic::show::{Distribution, line, nanoseconds, say};
+
+/// Wide enough for the longest name.
+const NAME_WIDTH: usize = 14;
+
+/// Says what will be done.
+pub(super) fn start(plan: &Plan) {
+    for pool in &plan.pools {
+        say(&intention(pool, plan.duration));
+    }
+}
+
+fn intention(plan: &PoolPlan, duration: Duration) -> String {
+    let config = &plan.pool.config;
+    let load = match config.load {
+        Load::Open(pace) => {
+            let how = match pace.arrivals {
+                Arrivals::Constant => "evenly",
+                Arrivals::Poisson => "as independent users send them",
+            };
+            format!("{} requests/s, {how}", rate(pace.rate_per_s))
+        }
+        Load::Closed => "closed loop".to_owned(),
+    };
+    let ends = match (config.keepalive, config.close) {
+        (None, Close::Fin) => String::new(),
+        (None, Close::Rst) => "; connections end with a RST".to_owned(),
+        (Some(most), close) => {
+            let how = if close == Close::Rst { "a RST" } else { "a FIN" };
+            format!("; {how} after {}", counted(most, "request"))
+        }
+    };
+    let name = plan.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    format!(
+        "{name}{}: {}, {load}, for {}; {}{ends}",
+        plan.url,
+        counted(config.connections, "connection"),
+        format_duration(duration),
+        counted(plan.pool.workers.into(), "worker"),
+    )
+}
+
+/// Where a run stands.
+#[derive(Debug, Serialize)]
+struct Second<'a> {
+    kind: &'static str,
+    t_ns: u64,
+    /// `opening` connections, or `running`.
+    phase: &'static str,
+    answered_rps: f64,
+    failed_rps: f64,
+    counts: &'a Counts,
+    latency_ns: Option<Distribution>,
+}
+
+/// Lines of a run.
+pub(super) struct Lines {
+    json: bool,
+    connections: u64,
+    last: (Duration, u64, u64),
+}
+
+impl Lines {
+    pub(super) const fn new(json: bool, connections: u64) -> Self {
+        Self { json, connections, last: (Duration::ZERO, 0, 0) }
+    }
+
+    pub(super) fn show(&mut self, now: &Progress) -> anyhow::Result<()> {
+        let Progress { elapsed, counts, .. } = now;
+        let (then, answered_before, failed_before) = self.last;
+        let (answered, failed) = (counts.answered, counts.failures.sum());
+        self.last = (*elapsed, answered, failed);
+        let time = elapsed.saturating_sub(then);
+        let answered_rps = per_second(answered.saturating_sub(answered_before), time);
+        let failed_rps = per_second(failed.saturating_sub(failed_before), time);
+        let latency_ns = Distribution::of_times(&now.latency);
+        let mut text = format!("{:>6.1} s  ", elapsed.as_secs_f64());
+        let open = format_count(counts.open);
+        if now.is_running {
+            let _ = write!(text, "{}/s answered, {open} open", rate(answered_rps));
+        } else {
+            let _ = write!(text, "opening: {open} of {} open", format_count(self.connections));
+        }
+        for (_, words, count) in counts.failures.named().filter(|(_, _, count)| *count > 0) {
+            let _ = write!(text, ", {} {words}", format_count(count));
+        }
+        for (share, name) in [(0.5, "p50"), (0.99, "p99")] {
+            if let Some(time_ns) = now.latency.quantile_ns(share) {
+                let _ = write!(text, ", {name} {}", delay_ns(time_ns));
+            }
+        }
+        say(&text);
+        if !self.json {
+            return Ok(());
+        }
+        let phase = if now.is_running { "running" } else { "opening" };
+        let (kind, t_ns) = ("second", nanoseconds(*elapsed));
+        line(&Second { kind, t_ns, phase, answered_rps, failed_rps, counts, latency_ns })
+            .context(exit::NO_OUTPUT)
+    }
+}
+
+/// What the client's network namespace counted meanwhile, whoever it was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Network {
+    /// Connections that a listening socket had no room for.
+    pub(super) listen_overflows: u64,
+    /// SYNs that were sent again.
+    pub(super) syn_retransmits: u64,
+}
+
+impl Network {
+    /// What was counted since.
+    pub(super) const fn since(self, before: Self) -> Self {
+        Self {
+            listen_overflows: self.listen_overflows.saturating_sub(before.listen_overflows),
+            syn_retransmits: self.syn_retransmits.saturating_sub(before.syn_retransmits),
+        }
+    }
+}
+
+/// One worker.
+#[derive(Debug, Serialize)]
+struct WorkerResult {
+    busy_ratio: f64,
+    cpu_time_ns: u64,
+    answered: u64,
+}
+
+/// The JSON object of a run: that of its only pool, or of all.
+#[derive(Debug, Serialize)]
+pub(super) struct RunResult {
+    kind: &'static str,
+    ended_by: &'static str,
+    opening_ns: u64,
+    #[serde(flatten)]
+    what: What,
+    network: Network,
+    thresholds: Vec<Threshold>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum What {
+    One(Box<PoolResult>),
+    Pools { pools: Vec<PoolResult> },
+}
+
+impl RunResult {
+    pub(super) fn new(plan: &Plan, measured: &Measured, network: Network) -> Self {
+        let all = plan.pools.iter().zip(&measured.pools);
+        let mut all: Vec<PoolResult> =
+            all.map(|(plan, measured)| PoolResult::new(plan, measured, network)).collect();
+        let what = match all.pop_if(|pool| pool.name.is_none()) {
+            Some(only) => What::One(Box::new(only)),
+            None => What::Pools { pools: all },
+        };
+        Self {
+            kind: "result",
+            ended_by: if measured.is_stopped { "signal" } else { "duration" },
+            opening_ns: nanoseconds(measured.opening),
+            what,
+            network,
+            thresholds: THRESHOLDS.into(),
+        }
+    }
+
+    fn pools(&self) -> &[PoolResult] {
+        match &self.what {
+            What::One(pool) => std::slice::from_ref(pool.as_ref()),
+            What::Pools { pools } => pools,
+        }
+    }
+
+    /// Whether a pool has measured nothing.
+    pub(super) fn is_void(&self) -> bool {
+        self.pools().iter().any(|pool| pool.verdict.kind == Kind::Invalid)
+    }
+
+    pub(super) fn show(&self, json: bool) -> anyhow::Result<()> {
+        let text = self.text();
+        if json {
+            say(text.trim_end());
+            return line(self).context(exit::NO_OUTPUT);
+        }
+        exit::put(&text)
+    }
+
+    fn text(&self) -> String {
+        let mut text: String = self.pools().iter().map(PoolResult::text).collect();
+        if self.network.syn_retransmits > 0 {
+            let count = counted(self.network.syn_retransmits, "SYN");
+            let _ =
+                writeln!(text, "{:<NAME_WIDTH$}  {count} sent again in this namespace", "network");
+        }
+        text
+    }
+}
+
+/// What one pool came to.
+#[derive(Debug, Serialize)]
+struct PoolResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    url: String,
+    load: Load,
+    connections: u64,
+    /// How many were open at the same time.
+    connections_open_max: u64,
+    duration_ns: u64,
+    /// Of all that was due; `None` in a closed loop.
+    requested_rps: Option<f64>,
+    answered_rps: f64,
+    received_bytes_per_s: f64,
+    counts: Counts,
+    latency_ns: Option<Distribution>,
+    service_ns: Option<Distribution>,
+    /// `None` in a closed loop, where nothing is due before it is sent.
+    lag_ns: Option<Distribution>,
+    connect_ns: Option<Distribution>,
+    workers: Vec<WorkerResult>,
+    verdict: Verdict,
+}
+
+impl PoolResult {
+    fn new(plan: &PoolPlan, measured: &PoolMeasured, network: Network) -> Self {
+        let WorkerConfig { connections, load, .. } = plan.pool.config;
+        let figures = &measured.figures;
+        // In an open loop what was due in the run counts, whenever its answer came.
+        let (answered, rate_rps) = match load {
+            Load::Open(_) => {
+                let due_rps = per_second(figures.counts.due, measured.run);
+                (figures.counts.answered, Some(due_rps))
+            }
+            Load::Closed => (measured.answered_in_time(), None),
+        };
+        let answered_rps = per_second(answered, measured.run);
+        let busy_ratio = measured.busy_ratios().fold(0.0, f64::max);
+        let verdict = verdict::judge(&Evidence {
+            figures,
+            rate_rps,
+            answered_rps,
+            busy_ratio,
+            listen_overflows: network.listen_overflows,
+        });
+        let workers = measured.workers.iter().zip(measured.busy_ratios());
+        let workers = workers.map(|(worker, busy_ratio)| WorkerResult {
+            busy_ratio,
+            cpu_time_ns: worker.ran_ns,
+            answered: worker.figures.counts.answered,
+        });
+        Self {
+            name: plan.name.clone(),
+            url: plan.url.clone(),
+            load,
+            connections,
+            connections_open_max: measured.open_max(),
+            duration_ns: nanoseconds(measured.run),
+            requested_rps: rate_rps,
+            answered_rps,
+            received_bytes_per_s: per_second(figures.counts.received_bytes, measured.run),
+            counts: figures.counts,
+            latency_ns: Distribution::of_times(&figures.latency),
+            service_ns: Distribution::of_times(&figures.service),
+            lag_ns: Distribution::of_times(&figures.lag),
+            connect_ns: Distribution::of_times(&figures.connect),
+            workers: workers.collect(),
+            verdict,
+        }
+    }
+
+    fn text(&self) -> String {
+        let asked = self.requested_rps.map(|rate_rps| format!(", requested {}", rate(rate_rps)));
+        let name = self.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        let mut text = format!(
+            "{name}{} requests/s answered for {:.3} s{}; {} received\n",
+            rate(self.answered_rps),
+            Duration::from_nanos(self.duration_ns).as_secs_f64(),
+            asked.unwrap_or_default(),
+            bps(self.received_bytes_per_s * 8.0),
+        );
+        let mut row = |name: &str, what: &str| {
+            let _ = writeln!(text, "{name:<NAME_WIDTH$}  {what}");
+        };
+        let counts = &self.counts;
+        row("verdict", &format!("{}: {}", self.verdict.kind.name(), self.verdict.reason));
+        row("requests", &requests(counts));
+        for what in failures(&counts.failures) {
+            row("failed", &what);
+        }
+        row("connections", &self.connections(counts));
+        for what in failures(&counts.not_opened) {
+            row("not opened", &what);
+        }
+        for (name, times) in [
+            ("latency", &self.latency_ns),
+            ("service time", &self.service_ns),
+            ("send lag", &self.lag_ns),
+            ("connect", &self.connect_ns),
+        ] {
+            if let Some(times) = times {
+                row(name, &times.words());
+            }
+        }
+        let busiest = self.workers.iter().map(|worker| worker.busy_ratio).fold(0.0, f64::max);
+        let workers = counted(self.workers.len() as u64, "worker");
+        let busy = format!("{workers}; the busiest ran or waited {:.0} %", busiest * 100.0);
+        row("client", &(busy + " of the time"));
+        text
+    }
+
+    fn connections(&self, counts: &Counts) -> String {
+        let mut text = format!(
+            "{} open at the same time, {} asked for; {} established in all",
+            format_count(self.connections_open_max),
+            format_count(self.connections),
+            format_count(counts.established),
+        );
+        if counts.closed_idle > 0 {
+            let closed = format_count(counts.closed_idle);
+            let _ = write!(text, ", {closed} closed by the server while idle");
+        }
+        text
+    }
+}
+
+/// Where the requests went; what is zero is left out.
+fn requests(counts: &Counts) -> String {
+    let mut text =
+        format!("{} due: {} answered", format_count(counts.due), format_count(counts.answered));
+    for (count, what) in [
+        (counts.failures.sum(), "failed"),
+        (counts.aborted, "reset on purpose"),
+        (counts.unsent, "never sent for want of a free connection"),
+        (counts.unfinished, "unfinished at the end"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {} {what}", format_count(count));
+        }
+    }
+    if counts.retried > 0 {
+        let _ = write!(text, "; {} sent twice", format_count(counts.retried));
+    }
+    text
+}
+
+fn failures(failures: &Failures) -> Vec<String> {
+    let named = failures.named().filter(|(_, _, count)| *count > 0);
+    named.map(|(_, words, count)| format!("{} {words}", format_count(count))).collect()
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// A rate per second, whole from 100 on.
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 {
+        return format!("{per_second:.1}");
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a conversion from floating point saturates, and rates are not negative"
+    )]
+    let whole = per_second.round() as u64;
+    format_count(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_http::figures::Failure;
+
+    #[test]
+    fn every_place_of_a_request_is_named() {
+        let mut counts = Counts { due: 1_003, answered: 1_000, ..Counts::default() };
+        assert_eq!(requests(&counts), "1,003 due: 1,000 answered");
+        counts.failures.add(Failure::Reset);
+        counts.unsent = 1;
+        counts.unfinished = 1;
+        counts.retried = 4;
+        assert_eq!(
+            requests(&counts),
+            "1,003 due: 1,000 answered, 1 failed, 1 never sent for want of a free connection, 1 \
+             unfinished at the end; 4 sent twice"
+        );
+        assert_eq!(failures(&counts.failures), ["1 reset by the other end"]);
+    }
+
+    #[test]
+    fn small_rates_have_a_fraction() {
+        assert_eq!([0.5, 99.96, 100.0, 12_345.6].map(rate), ["0.5", "100.0", "100", "12,346"]);
+    }
+}
