@@ -295,7 +295,8 @@ fn pools_have_their_parts_of_the_rate() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let pools = format!(
         "[[pool]]\nname = \"a\"\nweight = 3\nurl = \"{0}\"\nsource = \"198.18.0.0/24\"\n\
-         [[pool]]\nname = \"b\"\nurl = \"{0}\"\nbody = 100\nconnections = 2\n",
+         [[pool]]\nname = \"b\"\nurl = \"{0}\"\nsource = \"198.18.0.0/24\"\nbody = 100\n\
+         connections = 2\n",
         url("/b/1")
     );
     std::fs::write(file.path(), pools).expect("writable");
