@@ -68,7 +68,7 @@ pub enum RegistryError {
          another network, or wait"
     )]
     LocalElsewhere {
-        /// The network.
+        /// All of whose addresses are local for the other run.
         network: Prefix,
         /// The process whose record has it.
         pid: i32,

@@ -37,8 +37,9 @@ impl Sources {
             netns::is_of_host().context("cannot tell which network namespace this is")?;
         if is_of_host && !yes {
             bail!(
-                "all addresses of {first} would be this host's while it runs, and nobody else could \
-                 be reached at them: run it in a network namespace (`ip netns exec`), or say --yes"
+                "all addresses of {first} would be this host's while it runs, and nobody else \
+                 could be reached at them: run it in a network namespace (`ip netns exec`), or say \
+                 --yes"
             );
         }
         for prefix in &foreign {
