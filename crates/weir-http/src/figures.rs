@@ -34,10 +34,12 @@ pub enum Failure {
     Unreachable,
     /// The client had no port left for the connection.
     Ports,
+    /// The address that it was to come from is none of the client's network namespace.
+    Source,
 }
 
 /// Number of kinds of failures.
-const FAILURES: usize = 9;
+const FAILURES: usize = 10;
 
 /// Every failure, with its name in JSON and its words.
 pub const FAILURE_NAMES: [(Failure, &str, &str); FAILURES] = [
@@ -50,6 +52,7 @@ pub const FAILURE_NAMES: [(Failure, &str, &str); FAILURES] = [
     (Failure::Protocol, "protocol", "not HTTP/1.1"),
     (Failure::Unreachable, "unreachable", "unreachable"),
     (Failure::Ports, "ports", "no port left at the client"),
+    (Failure::Source, "source", "the source is no address of this namespace"),
 ];
 
 /// How many failures there were of each kind; in JSON an object with each kind's name.
@@ -182,6 +185,12 @@ impl Counts {
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.answered + self.failures.sum() + self.aborted
+    }
+
+    /// Connections, for a request or not, whose source was no address of this namespace.
+    #[must_use]
+    pub const fn refused_sources(&self) -> u64 {
+        self.failures.of(Failure::Source) + self.not_opened.of(Failure::Source)
     }
 
     /// Requests that are missing in the account; zero after a run, if nothing is wrong with it.

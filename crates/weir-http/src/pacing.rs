@@ -123,6 +123,31 @@ impl Schedule {
     }
 }
 
+/// Sets what is drawn for requests apart from their times, which have the same seed.
+const DRAWS: u64 = 0x7765_6972_2d64_7277;
+
+/// Random bits of one worker, for all that is drawn of its requests. They have nothing to do with
+/// the times of its [`Schedule`], nor with the bits of other workers.
+#[derive(Debug, Clone)]
+pub struct Draws {
+    seed: u64,
+    taken: u64,
+}
+
+impl Draws {
+    /// Those of a worker, by the seed of all workers.
+    #[must_use]
+    pub const fn new(share: Share, seed: u64) -> Self {
+        Self { seed: splitmix64(seed ^ DRAWS, share.index as u64), taken: 0 }
+    }
+
+    /// The next 64 bits.
+    pub const fn take(&mut self) -> u64 {
+        self.taken += 1;
+        splitmix64(self.seed, self.taken)
+    }
+}
+
 /// An exponential number of mean 1 from 64 random bits.
 fn exponential(draw: u64) -> f64 {
     -(1.0 - unit(draw)).ln()
@@ -202,6 +227,38 @@ mod tests {
                 assert!(count.abs_diff(expected) <= off, "{counts:?}");
             }
         }
+    }
+
+    /// Where they are independent, the coefficient of correlation has a standard deviation of 0.01.
+    #[test]
+    fn what_is_drawn_has_nothing_to_do_with_the_gap_behind_it() {
+        const COUNT: usize = 10_000;
+        let pace = Pace { arrivals: Arrivals::Poisson, ..Pace::constant(1e3) };
+        let mut schedule = Schedule::new(pace, Share::ALL, 1);
+        let due: Vec<f64> =
+            (0..=COUNT).filter_map(|_| schedule.take_due(u64::MAX)).map(|ns| ns as f64).collect();
+        let gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut draws = Draws::new(Share::ALL, 1);
+        let drawn: Vec<f64> = (0..=COUNT).map(|_| unit(draws.take())).collect();
+        for offset in [0, 1] {
+            let found = correlation(&gaps, &drawn[offset..][..COUNT]);
+            assert!(found.abs() < 0.05, "{found} at an offset of {offset}");
+        }
+        let mut again: Vec<f64> = gaps.clone();
+        again.rotate_left(1);
+        assert!(correlation(&gaps, &gaps) > 0.99 && correlation(&gaps, &again) < 0.05);
+    }
+
+    fn correlation(one: &[f64], other: &[f64]) -> f64 {
+        let deviations = |values: &[f64]| -> Vec<f64> {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            values.iter().map(|value| value - mean).collect()
+        };
+        let product = |one: &[f64], other: &[f64]| -> f64 {
+            one.iter().zip(other).map(|(one, other)| one * other).sum()
+        };
+        let (one, other) = (deviations(one), deviations(other));
+        product(&one, &other) / (product(&one, &one) * product(&other, &other)).sqrt()
     }
 
     #[test]

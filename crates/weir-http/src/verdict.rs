@@ -3,6 +3,8 @@
 //! All thresholds stand in one table, [`THRESHOLDS`]; the rules are tried in the order of
 //! [`judge`], and the first that holds decides. Nothing here changes a number.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use weir_stats::Threshold;
 
@@ -11,9 +13,16 @@ use crate::figures::{Failure, Figures};
 const LAG_MAX: Threshold = Threshold::new(
     "lag_max",
     0.10,
-    "of the latency's median, or of 10 ms",
+    "of the latency's median, or of lag_reference_s",
     "with a rate: a client whose p99 of send lag is above this share of the larger of both was \
      late itself: it is saturated",
+);
+const LAG_REFERENCE_S: Threshold = Threshold::new(
+    "lag_reference_s",
+    0.010,
+    "s",
+    "lag_max is a share of this at least: what the kernel's timers and scheduler cause is never \
+     held against a client",
 );
 const BUSY_MAX: Threshold = Threshold::new(
     "busy_max",
@@ -27,11 +36,33 @@ const PORTS_MAX: Threshold = Threshold::new(
     "of requests",
     "more requests than this for which the client had no port left make it saturated",
 );
+const LISTEN_OVERFLOWS_MAX: Threshold = Threshold::new(
+    "listen_overflows_max",
+    0.0,
+    "connections",
+    "if a listening socket of the client's network namespace had no room for more connections than \
+     this, the client's host is saturated",
+);
 const RATE_KEPT_MIN: Threshold = Threshold::new(
     "rate_kept_min",
     0.99,
     "of requested",
-    "fewer answers than this share of a requested rate: the other end did not keep it",
+    "fewer answers until the end of the run than this share of a requested rate, with what is \
+     normally under way (in_flight_deviations): the other end did not keep it",
+);
+const IN_FLIGHT_DEVIATIONS: Threshold = Threshold::new(
+    "in_flight_deviations",
+    4.0,
+    "standard deviations",
+    "at the end of a run as many requests are normally under way as are due in the median service \
+     time, and so many standard deviations of a Poisson number more",
+);
+const UNSENT_MAX: Threshold = Threshold::new(
+    "unsent_max",
+    0.01,
+    "of requests",
+    "if more than this share found no free connection until the end, a requested rate may have \
+     been missed for want of connections",
 );
 const FAILED_MAX: Threshold = Threshold::new(
     "failed_max",
@@ -41,11 +72,17 @@ const FAILED_MAX: Threshold = Threshold::new(
 );
 
 /// Every threshold, for code, output and documentation.
-pub const THRESHOLDS: [Threshold; 5] = [LAG_MAX, BUSY_MAX, PORTS_MAX, RATE_KEPT_MIN, FAILED_MAX];
-
-/// What [`LAG_MAX`] is a share of at least, nanoseconds: what the kernel's timers and scheduler
-/// cause is never held against a client.
-const LAG_REFERENCE_NS: f64 = 10e6;
+pub const THRESHOLDS: [Threshold; 9] = [
+    LAG_MAX,
+    LAG_REFERENCE_S,
+    BUSY_MAX,
+    PORTS_MAX,
+    LISTEN_OVERFLOWS_MAX,
+    RATE_KEPT_MIN,
+    IN_FLIGHT_DEVIATIONS,
+    UNSENT_MAX,
+    FAILED_MAX,
+];
 
 /// What limited a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -85,10 +122,15 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     pub figures: &'a Figures,
-    /// Requests per second that were asked for; `None` in a closed loop.
+    /// Requests per second that were due; `None` in a closed loop.
     pub rate_rps: Option<f64>,
-    /// Requests per second that were answered below status 400.
-    pub answered_rps: f64,
+    /// Requests that were answered below status 400 until the end of the run: its account goes on
+    /// until the last answer has come.
+    pub answered_in_time: u64,
+    /// Median of the service time of those.
+    pub service_in_time_ns: u64,
+    /// For how long a user waited between an answer and the next request.
+    pub think_ns: u64,
     /// Of the busiest worker: the share of the run in which it ran or waited for a CPU.
     pub busy_ratio: f64,
     /// Connections that a listening socket in the client's network namespace had no room for.
@@ -113,6 +155,12 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
         "no request was due".to_owned()
     } else if counts.answered == 0 && counts.aborted == 0 {
         "no request got a good answer".to_owned()
+    } else if counts.refused_sources() > 0 {
+        format!(
+            "{} connections could not be made: their source was no address of this network \
+             namespace any more",
+            counts.refused_sources()
+        )
     } else {
         return None;
     };
@@ -141,7 +189,7 @@ fn saturated(e: &Evidence<'_>) -> Option<Verdict> {
              client CPUs of its own",
             e.busy_ratio * 100.0
         )
-    } else if e.listen_overflows > 0 {
+    } else if e.listen_overflows as f64 > LISTEN_OVERFLOWS_MAX.value {
         format!(
             "{} connections found the queue of a listening socket of this network namespace full: \
              raise net.core.somaxconn and the server's backlog",
@@ -158,7 +206,7 @@ fn late(e: &Evidence<'_>) -> Option<(f64, f64)> {
     e.rate_rps?;
     let lag_ns = e.figures.lag.quantile_ns(0.99)? as f64;
     let median_ns = e.figures.latency.quantile_ns(0.5).unwrap_or(0) as f64;
-    let most_ns = LAG_MAX.value * median_ns.max(LAG_REFERENCE_NS);
+    let most_ns = LAG_MAX.value * median_ns.max(LAG_REFERENCE_S.value * 1e9);
     (lag_ns > most_ns).then_some((lag_ns, most_ns))
 }
 
@@ -170,27 +218,45 @@ fn limit(e: &Evidence<'_>) -> Verdict {
         let reason = format!("{:.2} % of the requests failed", failed_ratio * 100.0);
         return verdict(Kind::DutBound, reason);
     }
-    let Some(rate_rps) = e.rate_rps else {
-        let reason = "closed loop: each connection had its next request as soon as it had its \
-                      answer, and the client had CPU time left";
-        return verdict(Kind::DutBound, reason.to_owned());
-    };
-    let kept = (e.answered_rps + aborted_rps(e)) / rate_rps;
-    if kept < RATE_KEPT_MIN.value {
-        let reason = format!(
-            "{:.1} % of the requested rate was answered, though the client was on time",
-            kept * 100.0
+    let Some(rate_rps) = e.rate_rps else { return closed(e) };
+    // What the client reset on purpose needed no answer.
+    let kept = e.answered_in_time + counts.aborted;
+    let under_way = in_flight(rate_rps, e.service_in_time_ns);
+    if kept as f64 + under_way < RATE_KEPT_MIN.value * counts.due as f64 {
+        let behind = counts.due.saturating_sub(kept + failed);
+        let mut reason = format!(
+            "{:.1} % of the requested rate was answered, though the client was on time: {behind} \
+             requests behind at the end",
+            kept as f64 / counts.due as f64 * 100.0
         );
+        if counts.unsent as f64 > UNSENT_MAX.value * counts.due as f64 {
+            let _ = write!(
+                reason,
+                "; {} of them found all connections busy, so that more --connections may do more",
+                counts.unsent
+            );
+        }
         return verdict(Kind::DutBound, reason);
     }
     let reason = "all that was asked was answered: the other end can do at least this";
     verdict(Kind::GeneratorBound, reason.to_owned())
 }
 
-/// What the client reset on purpose needed no answer.
-fn aborted_rps(e: &Evidence<'_>) -> f64 {
-    let counts = &e.figures.counts;
-    e.answered_rps * counts.aborted as f64 / counts.answered.max(1) as f64
+fn closed(e: &Evidence<'_>) -> Verdict {
+    if e.think_ns > 0 {
+        let reason = "closed loop with pauses (--think): all that the users asked was answered, \
+                      and more of them may ask for more";
+        return verdict(Kind::GeneratorBound, reason.to_owned());
+    }
+    let reason = "closed loop: each connection had its next request as soon as it had its answer, \
+                  and the client had CPU time left";
+    verdict(Kind::DutBound, reason.to_owned())
+}
+
+/// How many requests are under way at a time, at most, where none waits.
+fn in_flight(rate_rps: f64, service_ns: u64) -> f64 {
+    let mean = rate_rps * service_ns as f64 / 1e9;
+    (mean + IN_FLIGHT_DEVIATIONS.value * mean.sqrt()).ceil()
 }
 
 #[cfg(test)]
@@ -213,7 +279,9 @@ mod tests {
         Evidence {
             figures,
             rate_rps: Some(1000.0),
-            answered_rps: 1000.0,
+            answered_in_time: 1000,
+            service_in_time_ns: 2_000_000,
+            think_ns: 0,
             busy_ratio: 0.5,
             listen_overflows: 0,
         }
@@ -235,7 +303,7 @@ mod tests {
     #[test]
     fn a_server_that_does_not_keep_up_is_the_limit() {
         let figures = figures();
-        is(&Evidence { answered_rps: 900.0, ..evidence(&figures) }, Kind::DutBound, "90.0 %");
+        is(&Evidence { answered_in_time: 900, ..evidence(&figures) }, Kind::DutBound, "90.0 %");
         is(&Evidence { rate_rps: None, ..evidence(&figures) }, Kind::DutBound, "closed loop");
         let mut failing = figures;
         failing.counts.answered = 990;
@@ -243,6 +311,47 @@ mod tests {
             failing.counts.failures.add(Failure::ServerError);
         }
         is(&evidence(&failing), Kind::DutBound, "1.00 %");
+    }
+
+    /// 1,000 a second at a server that can do 800: all are answered in the end, 200 of them late.
+    /// The median service time of those in time is half of what the last of them had.
+    #[test]
+    fn answers_behind_the_end_do_not_hide_an_overload() {
+        let figures = figures();
+        let overload = Evidence { answered_in_time: 800, ..evidence(&figures) };
+        is(&overload, Kind::DutBound, "200 requests behind");
+        let slow = Evidence { service_in_time_ns: 100_000_000, ..overload };
+        is(&slow, Kind::DutBound, "200 requests behind");
+        // With 200 ms for each answer, 200 are under way all the time.
+        let far = Evidence { service_in_time_ns: 200_000_000, ..overload };
+        is(&far, Kind::GeneratorBound, "at least this");
+        let mut few = figures.clone();
+        few.counts.answered = 900;
+        few.counts.unsent = 100;
+        let few = Evidence { figures: &few, ..overload };
+        is(&few, Kind::DutBound, "100 of them found all connections busy");
+    }
+
+    #[test]
+    fn what_is_reset_on_purpose_needs_no_answer() {
+        let mut figures = figures();
+        figures.counts.answered = 0;
+        figures.counts.aborted = 1000;
+        let evidence = Evidence { answered_in_time: 0, ..evidence(&figures) };
+        is(&evidence, Kind::GeneratorBound, "at least this");
+    }
+
+    #[test]
+    fn users_that_think_are_the_limit_unless_something_failed() {
+        let figures = figures();
+        let thinking = Evidence { rate_rps: None, think_ns: 1, ..evidence(&figures) };
+        is(&thinking, Kind::GeneratorBound, "--think");
+        let mut failing = figures.clone();
+        failing.counts.answered = 990;
+        for _ in 0..10 {
+            failing.counts.failures.add(Failure::Reset);
+        }
+        is(&Evidence { figures: &failing, ..thinking }, Kind::DutBound, "failed");
     }
 
     #[test]
@@ -272,5 +381,8 @@ mod tests {
         is(&evidence(&nothing), Kind::Invalid, "missing");
         nothing.counts.unfinished = 3;
         is(&evidence(&nothing), Kind::Invalid, "good answer");
+        let mut homeless = figures();
+        homeless.counts.not_opened.add(Failure::Source);
+        is(&evidence(&homeless), Kind::Invalid, "no address of this");
     }
 }

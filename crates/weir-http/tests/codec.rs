@@ -269,6 +269,10 @@ const REQUESTS: &[(&str, Result<usize, u16>)] = &[
     ("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", Ok(0)),
     ("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx", Ok(1)),
     ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", Ok(2)),
+    (
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked,\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+        Ok(2),
+    ),
     ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nabc\r\n", Err(400)),
     ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", Err(400)),
     ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Err(400)),

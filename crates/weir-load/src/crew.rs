@@ -254,7 +254,8 @@ pub enum Order<M> {
 }
 
 impl Line {
-    /// Takes standard input, and reads the configuration from it.
+    /// Takes standard input, and reads the configuration from it. What has come with it is
+    /// received before the socket is waited on.
     ///
     /// # Errors
     ///
@@ -263,6 +264,11 @@ impl Line {
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         // Standard input may be anything if somebody else starts a worker.
         socket.peer_addr()?;
+        Self::on(socket)
+    }
+
+    /// The same with another socket.
+    pub(crate) fn on<Config: DeserializeOwned>(socket: UnixStream) -> io::Result<(Self, Config)> {
         let mut line = Self { socket, partial: Vec::new() };
         let config = match line.receive()? {
             Order::Message(config) => config,

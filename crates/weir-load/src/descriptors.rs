@@ -4,6 +4,18 @@ use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+/// Descriptors that are not for connections: standard ones, listeners, the event loop's.
+const KEPT: u64 = 64;
+
+/// How many connections a worker may have at a time: one descriptor each. Raises its limit.
+///
+/// # Errors
+///
+/// As [`raise_limit`].
+pub fn for_connections() -> io::Result<u64> {
+    Ok(raise_limit()?.saturating_sub(KEPT))
+}
+
 /// Raises the limit of this process to the most that it may set itself, and tells it.
 ///
 /// # Errors

@@ -4,20 +4,6 @@ use std::{fs, io};
 
 use weir_net::sysctl::{self, SysctlError};
 
-use crate::descriptors;
-
-/// Descriptors that a worker needs besides those of its connections.
-const DESCRIPTORS_BESIDE: u64 = 32;
-
-/// Connections that a worker may have at a time: one descriptor each.
-///
-/// # Errors
-///
-/// If the limit of descriptors cannot be raised.
-pub fn connections_per_worker() -> io::Result<u64> {
-    Ok(descriptors::raise_limit()?.saturating_sub(DESCRIPTORS_BESIDE))
-}
-
 /// Ports that the kernel gives to connections from one address to one server
 /// (`net.ipv4.ip_local_port_range`, which holds for IPv6 too).
 ///
@@ -52,7 +38,6 @@ mod tests {
 
     #[test]
     fn the_machine_says_what_its_limits_are() {
-        assert!(connections_per_worker().unwrap() > 0);
         assert!((1..=65_535).contains(&ports_per_source().unwrap()));
         // A thread that has just begun has not run for long enough to be counted.
         assert!((0..1_000_000).any(|_| scheduled_ns().is_ok_and(|(ran_ns, _)| ran_ns > 0)));

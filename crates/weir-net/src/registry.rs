@@ -62,6 +62,17 @@ pub enum RegistryError {
     /// A network could not be made local, or is still.
     #[error(transparent)]
     LocalRoute(#[from] NetlinkError),
+    /// Another run has made the network local here, and takes that back when it ends.
+    #[error(
+        "{network} is in use by another run (process {pid}), which takes it back at its end: give \
+         another network, or wait"
+    )]
+    LocalElsewhere {
+        /// All of whose addresses are local for the other run.
+        network: Prefix,
+        /// The process whose record has it.
+        pid: i32,
+    },
     /// The system refused.
     #[error("cannot {action} {}: {}", path.display(), describe(source))]
     System {
@@ -262,6 +273,16 @@ impl Registry {
         Ok(report)
     }
 
+    /// The living process whose record has that route.
+    fn owner_of(&self, route: &LocalRoute) -> Result<Option<i32>, RegistryError> {
+        // A record that cannot be read is reported by the clean-up.
+        let mut contents =
+            self.paths(RECORD)?.into_iter().filter_map(|path| read_content(&path).ok());
+        let owner =
+            contents.find(|content| content.local_routes.contains(route) && content.owner_lives());
+        Ok(owner.map(|content| content.pid))
+    }
+
     /// Files with this extension, sorted.
     fn paths(&self, extension: &str) -> Result<Vec<PathBuf>, RegistryError> {
         let list = system(&self.directory, "list");
@@ -348,23 +369,37 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If the record cannot be written, or the kernel refuses.
+    /// If a living owner's record has the network in this namespace, the record cannot be written,
+    /// or the kernel refuses.
     pub fn add_local_route(&mut self, network: Prefix) -> Result<bool, RegistryError> {
         let route = LocalRoute::here(network).map_err(system(&self.path, "name a route in"))?;
+        if self.content.local_routes.contains(&route) {
+            return Ok(false);
+        }
+        let lock = self.registry.lock()?;
+        if let Some(pid) = self.registry.owner_of(&route)? {
+            return Err(RegistryError::LocalElsewhere { network: network.network(), pid });
+        }
         let mut content = self.content.clone();
         content.local_routes.push(route.clone());
-        self.replace(content)?;
+        self.write(&lock, content)?;
+        drop(lock);
         if route.add()? {
             return Ok(true);
         }
         let mut content = self.content.clone();
-        content.local_routes.retain(|other| *other != route);
+        content.local_routes.pop();
         self.replace(content)?;
         Ok(false)
     }
 
     fn replace(&mut self, content: Content) -> Result<(), RegistryError> {
-        let _lock = self.registry.lock()?;
+        let lock = self.registry.lock()?;
+        self.write(&lock, content)
+    }
+
+    /// Writes the record anew, while the registry is locked.
+    fn write(&mut self, _lock: &File, content: Content) -> Result<(), RegistryError> {
         write_atomically(&self.path, &content)?;
         self.content = content;
         Ok(())

@@ -62,8 +62,12 @@ pub(crate) fn listen_alone() -> io::Result<Cancel> {
     listen_and_say(None)
 }
 
-/// The listening thread ends with the process.
-fn listen_and_say(left_behind: Option<&'static str>) -> io::Result<Cancel> {
+/// The same with what is said at a second signal, if something is left behind then. The listening
+/// thread ends with the process.
+///
+/// # Errors
+/// As [`listen`].
+pub(crate) fn listen_and_say(left_behind: Option<&'static str>) -> io::Result<Cancel> {
     let cancel = Cancel::default();
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

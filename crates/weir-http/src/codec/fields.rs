@@ -35,7 +35,7 @@ pub(super) enum Coding {
     Chunked,
     /// `chunked` behind others.
     LastChunked,
-    /// Others only, or `chunked` before one of them.
+    /// Others only, or `chunked` before one of them; or a field without any.
     Other,
 }
 
@@ -69,12 +69,17 @@ impl Fields {
                 }
             }
             14 if name.eq_ignore_ascii_case("content-length") => {
-                for item in items(value) {
+                // It is no list: an empty part is no number (RFC 9112, section 6.3).
+                for item in parts(value) {
                     self.length = self.length.and(item);
                 }
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                for coding in items(value) {
+                let mut codings = items(value).peekable();
+                if codings.peek().is_none() {
+                    self.coding = Coding::Other;
+                }
+                for coding in codings {
                     self.coding = self.coding.and(coding);
                 }
             }
@@ -110,8 +115,13 @@ impl Coding {
     }
 }
 
-/// The items of a list (RFC 9110, section 5.6.1).
+/// The items of a list; those that are empty mean nothing (RFC 9110, section 5.6.1.2).
 fn items(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    parts(value).filter(|item| !item.is_empty())
+}
+
+/// What stands between the commas.
+fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
@@ -149,6 +159,7 @@ mod tests {
             (&[""], Length::Invalid),
             (&["+5"], Length::Invalid),
             (&["5x"], Length::Invalid),
+            (&["5,"], Length::Invalid),
             (&["x", "5"], Length::Invalid),
             (&[], Length::Absent),
         ] {
@@ -162,6 +173,11 @@ mod tests {
         for (values, coding) in [
             (&["chunked"][..], Coding::Chunked),
             (&[" Chunked "], Coding::Chunked),
+            (&["chunked,"], Coding::Chunked),
+            (&[", ,chunked"], Coding::Chunked),
+            (&["", "chunked"], Coding::LastChunked),
+            (&["gzip,, chunked ,"], Coding::LastChunked),
+            (&[","], Coding::Other),
             (&["gzip, chunked"], Coding::LastChunked),
             (&["gzip", "chunked"], Coding::LastChunked),
             (&["chunked, chunked"], Coding::LastChunked),
@@ -181,5 +197,6 @@ mod tests {
         assert!(persists("x", 1) && !persists("x", 0));
         assert!(persists("Keep-Alive", 0) && !persists("TE, close", 1));
         assert!(!persists("keep-alive, close", 1));
+        assert!(!persists(", close,", 1) && persists(",keep-alive", 0));
     }
 }

@@ -108,6 +108,12 @@ impl ResponseDecoder {
         }
     }
 
+    /// Whether a byte of a response has come that is not complete.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.has_begun || self.body.is_some() || !self.head.is_empty()
+    }
+
     /// The server has closed the connection.
     ///
     /// # Errors
@@ -119,7 +125,7 @@ impl ResponseDecoder {
                 self.body = None;
                 Ok(Ending::Done)
             }
-            None if self.head.is_empty() && !self.has_begun => Ok(Ending::Idle),
+            _ if !self.has_begun() => Ok(Ending::Idle),
             _ => Err(DecodeError::Short),
         }
     }

@@ -172,13 +172,45 @@ pub struct Done {
     pub figures: Figures,
     /// Good answers until the run's end; later ones are counted, too, but are none of its rate.
     pub answered_in_time: u64,
+    /// Their service times.
+    pub service_in_time: Times,
+    /// Bytes received until the run's end.
+    pub received_in_time_bytes: u64,
     /// From the first request's time to the end of the run, nanoseconds.
     pub run_ns: u64,
     /// CPU time in that time, and time for which it waited for a CPU.
     pub ran_ns: u64,
     pub waited_ns: u64,
-    /// Connections that were open at the same time.
+    /// The most connections that were open at a time.
     pub open_max: u64,
+}
+
+/// A closed loop over one connection to nobody.
+#[cfg(test)]
+pub(super) fn example() -> WorkerConfig {
+    WorkerConfig {
+        share: Share::ALL,
+        cpu: None,
+        server: "127.0.0.1:9".parse().unwrap(),
+        sources: None,
+        connections: 1,
+        connect_rate_cps: 1e3,
+        load: Load::Closed,
+        keepalive: None,
+        close: Close::Fin,
+        abort_ratio: 0.0,
+        think_ns: 0,
+        timeout_ns: 1_000_000_000,
+        request: RequestConfig {
+            method: "GET".into(),
+            target: "/".into(),
+            host: "h".into(),
+            headers: Vec::new(),
+            body: BodyConfig::None,
+            sizes: Vec::new(),
+        },
+        seed: 1,
+    }
 }
 
 #[cfg(test)]

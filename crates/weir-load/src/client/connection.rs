@@ -54,7 +54,7 @@ pub(super) struct Connection {
     stream: Option<TcpStream>,
     decoder: ResponseDecoder,
     pub(super) state: State,
-    /// What is known of the answer.
+    /// The head of the answer, once it is complete.
     head: Option<ResponseHead>,
     /// The request that was chosen.
     pub(super) request: u32,
@@ -129,8 +129,15 @@ impl Connection {
         self.state = State::Sending;
     }
 
+    /// Requests that were answered on it, of which the last may have been one too many: 0 once the
+    /// answer to the current one has begun.
+    fn served_before(&self) -> u32 {
+        if self.decoder.has_begun() { 0 } else { self.served }
+    }
+
     /// Sends what is left of a request; how many bytes were sent.
     pub(super) fn send(&mut self, bytes: &[u8]) -> (u64, Outcome) {
+        let served = self.served_before();
         let Some(stream) = &mut self.stream else { return (0, Outcome::Gone) };
         let before = self.written;
         let outcome = loop {
@@ -138,7 +145,7 @@ impl Connection {
                 Ok(size) => self.written += size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Outcome::Pending,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break broken(&error, self.served),
+                Err(error) => break broken(&error, served),
             }
             if self.written == bytes.len() {
                 self.state = State::Waiting;
@@ -152,8 +159,9 @@ impl Connection {
     /// have closed its side.
     pub(super) fn receive(&mut self, buffers: &mut Buffers, to_end: bool) -> (u64, Outcome) {
         let mut received = 0;
-        let Some(stream) = &mut self.stream else { return (0, Outcome::Gone) };
         loop {
+            let served = self.served_before();
+            let Some(stream) = &mut self.stream else { return (received, Outcome::Gone) };
             let due = self.decoder.due_bytes();
             let skips = due >= SKIP_FROM_BYTES;
             let result = if skips {
@@ -164,15 +172,11 @@ impl Connection {
                 stream.read(&mut buffers.read)
             };
             let size = match result {
-                Ok(0) => return (received, ended(&mut self.decoder, self.head, self.served)),
+                Ok(0) => return (received, ended(&mut self.decoder, self.head, served)),
                 Ok(size) => size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    let is_fresh = received == 0 && self.head.is_none();
-                    let served = if is_fresh { self.served } else { 0 };
-                    return (received, broken(&error, served));
-                }
+                Err(error) => return (received, broken(&error, served)),
             };
             received += size as u64;
             let bytes = if skips {
@@ -182,9 +186,14 @@ impl Connection {
                 &buffers.read[..size]
             };
             match decode(&mut self.decoder, &mut self.head, bytes) {
-                // One more read would tell of the end, which is known.
-                Outcome::Answered { status, .. } if to_end => {
-                    return (received, Outcome::Answered { status, keep_alive: false });
+                Outcome::Answered { status, keep_alive } => {
+                    // What stands behind it, nobody has asked for; the end of the connection may.
+                    let may_have_more = skips || size == buffers.read.len();
+                    let more = keep_alive && !to_end && may_have_more;
+                    let (extra, is_over) =
+                        if more { leftover(stream, buffers) } else { (0, to_end) };
+                    let keep_alive = keep_alive && !is_over;
+                    return (received + extra, Outcome::Answered { status, keep_alive });
                 }
                 Outcome::Pending => {}
                 outcome => return (received, outcome),
@@ -195,6 +204,14 @@ impl Connection {
             }
         }
         (received, Outcome::Pending)
+    }
+}
+
+/// Bytes that stand behind an answer, and whether the connection is of no more use.
+fn leftover(stream: &mut TcpStream, buffers: &mut Buffers) -> (u64, bool) {
+    match stream.read(&mut buffers.read) {
+        Ok(size) => (size as u64, true),
+        Err(error) => (0, error.kind() != io::ErrorKind::WouldBlock),
     }
 }
 
@@ -233,6 +250,81 @@ fn decode(decoder: &mut ResponseDecoder, head: &mut Option<ResponseHead>, bytes:
                 return Outcome::Answered { status: head.status, keep_alive };
             }
             Event::More => return Outcome::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";
+
+    /// A connection with a request, and the server's end of it.
+    fn pair() -> (Connection, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut connection = Connection::default();
+        connection.open(TcpStream::from_std(stream), true, 0);
+        connection.begin(false);
+        (connection, listener.accept().unwrap().0)
+    }
+
+    /// Reads until something came of it.
+    fn outcome(connection: &mut Connection) -> (u64, Outcome) {
+        let (mut buffers, mut all) = (Buffers::default(), 0);
+        loop {
+            let (bytes, outcome) = connection.receive(&mut buffers, false);
+            all += bytes;
+            if outcome != Outcome::Pending {
+                return (all, outcome);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn bytes_behind_a_body_that_is_not_copied_end_the_connection() {
+        for (extra, keep_alive) in [("", true), ("HTTP/1.1 200 OK\r\n", false)] {
+            let (mut connection, mut server) = pair();
+            server.write_all(HEAD.as_bytes()).unwrap();
+            let mut buffers = Buffers::default();
+            while connection.head.is_none() {
+                let (_, found) = connection.receive(&mut buffers, false);
+                assert_eq!(found, Outcome::Pending);
+            }
+            let text = ["x".repeat(20_000).as_str(), extra].concat();
+            server.write_all(text.as_bytes()).unwrap();
+            // All of it is here before the first byte is read.
+            let mut room = vec![std::mem::MaybeUninit::uninit(); text.len()];
+            let stream = connection.stream.as_ref().unwrap();
+            while SockRef::from(stream).peek(&mut room).unwrap_or(0) < text.len() {
+                std::thread::yield_now();
+            }
+            let (bytes, found) = outcome(&mut connection);
+            assert_eq!(found, Outcome::Answered { status: 200, keep_alive });
+            assert_eq!(bytes, text.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_reset_within_a_head_is_no_connection_that_was_idle() {
+        for (text, expected) in
+            [("", Outcome::Gone), ("HTTP/1.1 200", Outcome::Failed(Failure::Reset))]
+        {
+            let (mut connection, mut server) = pair();
+            connection.served = 1;
+            server.write_all(text.as_bytes()).unwrap();
+            let mut buffers = Buffers::default();
+            while !text.is_empty() && connection.receive(&mut buffers, false).0 == 0 {
+                std::thread::yield_now();
+            }
+            SockRef::from(&server).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            drop(server);
+            assert_eq!(outcome(&mut connection).1, expected, "{text:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_http::figures::{Counts, Figures, Times};
 use weir_http::pacing::Share;
+use weir_wire::random::splitmix64;
 
 use super::config::{Command, Done, Frame, WorkerConfig};
 use crate::clock::now_ns;
@@ -90,7 +91,8 @@ impl PoolMeasured {
         Self { figures, workers, run: Duration::from_nanos(run_ns) }
     }
 
-    /// Connections that were open at the same time, added up over the workers.
+    /// The most connections that were open at a time in each worker, added up over the workers:
+    /// those of all together were at most as many.
     #[must_use]
     pub fn open_max(&self) -> u64 {
         self.workers.iter().map(|worker| worker.open_max).sum()
@@ -100,6 +102,20 @@ impl PoolMeasured {
     #[must_use]
     pub fn answered_in_time(&self) -> u64 {
         self.workers.iter().map(|worker| worker.answered_in_time).sum()
+    }
+
+    /// Bytes received until the end of the run.
+    #[must_use]
+    pub fn received_in_time_bytes(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.received_in_time_bytes).sum()
+    }
+
+    /// Median of the service time of answers until the end of the run, nanoseconds; 0 without any.
+    #[must_use]
+    pub fn service_in_time_ns(&self) -> u64 {
+        let mut all = Times::default();
+        self.workers.iter().for_each(|worker| all.add(&worker.service_in_time));
+        all.quantile_ns(0.5).unwrap_or(0)
     }
 
     /// The share of the run in which each worker ran or waited for a CPU.
@@ -121,7 +137,7 @@ pub fn run(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Measured, RunError> {
     let begin = Instant::now();
-    let configs: Vec<WorkerConfig> = job.pools.iter().flat_map(configs).collect();
+    let configs: Vec<WorkerConfig> = (0..).zip(&job.pools).flat_map(configs).collect();
     let crew = Crew::start(&job.program, &configs)?;
     let size = crew.size();
     let mut manager = Manager {
@@ -162,15 +178,16 @@ pub fn run(
     Ok(manager.measured(opening, false))
 }
 
-/// What each worker of a pool does.
-fn configs(pool: &Pool) -> Vec<WorkerConfig> {
+/// What each worker of a pool does. Pools with the same seed draw different numbers.
+fn configs((number, pool): (u64, &Pool)) -> Vec<WorkerConfig> {
     let shares = (0..pool.workers).map(|index| Share { index, of: pool.workers });
     let cpu = |index: u32| {
         let count = pool.cpus.len();
         (count > 0).then(|| pool.cpus[index as usize % count])
     };
+    let seed = splitmix64(pool.config.seed, number);
     let config =
-        |share: Share| WorkerConfig { share, cpu: cpu(share.index), ..pool.config.clone() };
+        |share: Share| WorkerConfig { share, cpu: cpu(share.index), seed, ..pool.config.clone() };
     shares.map(config).collect()
 }
 
@@ -199,8 +216,8 @@ impl Manager<'_> {
                 self.recent.add(&stand.latency);
             }
             Some((worker, Frame::Done(done))) => {
-                self.counts[worker] = done.figures.counts;
-                self.done[worker] = Some(*done);
+                // What it says first is what it measured.
+                self.counts[worker] = self.done[worker].get_or_insert(*done).figures.counts;
             }
             None => {}
         }
@@ -250,34 +267,18 @@ impl Manager<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::config::{BodyConfig, Close, Load, RequestConfig};
+    use crate::client::config::example;
 
     #[test]
     fn workers_have_their_shares_and_cpus() {
-        let config = WorkerConfig {
-            share: Share::ALL,
-            cpu: None,
-            server: "10.0.0.1:80".parse().unwrap(),
-            sources: None,
-            connections: 10,
-            connect_rate_cps: 1e3,
-            load: Load::Closed,
-            keepalive: None,
-            close: Close::Fin,
-            abort_ratio: 0.0,
-            think_ns: 0,
-            timeout_ns: 1,
-            request: RequestConfig {
-                method: "GET".into(),
-                target: "/".into(),
-                host: "h".into(),
-                headers: Vec::new(),
-                body: BodyConfig::None,
-                sizes: Vec::new(),
-            },
-            seed: 1,
+        let config = WorkerConfig { connections: 10, ..example() };
+        let pool = Pool { config, workers: 3, cpus: vec![1, 0] };
+        let seeds = |number| -> Vec<u64> {
+            configs((number, &pool)).iter().map(|config| config.seed).collect()
         };
-        let configs = configs(&Pool { config, workers: 3, cpus: vec![1, 0] });
+        assert_eq!(seeds(0), seeds(0));
+        assert!(seeds(0).iter().zip(seeds(1)).all(|(one, other)| *one != other));
+        let configs = configs((0, &pool));
         let cpus: Vec<Option<usize>> = configs.iter().map(|config| config.cpu).collect();
         assert_eq!(cpus, [Some(1), Some(0), Some(1)]);
         let count = |config: &WorkerConfig| config.share.of_count(config.connections);

@@ -14,7 +14,25 @@ use weir_http::figures::Failure;
 ///
 /// The port is chosen when the connection is made, so that one source has as many connections to
 /// each server as it has ports (IP_BIND_ADDRESS_NO_PORT, ip(7)).
-pub(super) fn connect(source: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
+pub(super) fn connect(source: Option<IpAddr>, server: SocketAddr) -> Result<TcpStream, Failure> {
+    let socket = new_socket(source, server).map_err(|error| failure(&error))?;
+    if let Some(source) = source {
+        let bound = socket.bind(&SocketAddr::new(source, 0).into());
+        bound.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+            // No port is chosen yet, so that it cannot be for want of one.
+            Some(Errno::EADDRNOTAVAIL) => Failure::Source,
+            _ => failure(&error),
+        })?;
+    }
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS as i32) => {
+            Err(failure(&error))
+        }
+        _ => Ok(TcpStream::from_std(socket.into())),
+    }
+}
+
+fn new_socket(source: Option<IpAddr>, server: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
     if let Some(source) = source {
         setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
@@ -22,13 +40,9 @@ pub(super) fn connect(source: Option<IpAddr>, server: SocketAddr) -> io::Result<
             // An IPv6 address can be bound to only if an interface has it; a route does not do.
             socket.set_freebind_v6(true)?;
         }
-        socket.bind(&SocketAddr::new(source, 0).into())?;
     }
     socket.set_tcp_nodelay(true)?;
-    match socket.connect(&server.into()) {
-        Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS as i32) => Err(error),
-        _ => Ok(TcpStream::from_std(socket.into())),
-    }
+    Ok(socket)
 }
 
 /// Has a connection end with a RST, whatever has not been sent or read.
@@ -46,5 +60,18 @@ pub(super) fn failure(error: &io::Error) -> Failure {
         Some(Errno::ETIMEDOUT) => Failure::Timeout,
         Some(Errno::EADDRNOTAVAIL | Errno::EADDRINUSE) => Failure::Ports,
         _ => Failure::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_not_there_is_told_from_a_lack_of_ports() {
+        let server = "127.0.0.1:80".parse().unwrap();
+        let nobodys = connect(Some([198, 18, 0, 1].into()), server);
+        assert_eq!(nobodys.unwrap_err(), Failure::Source);
+        assert_eq!(failure(&Errno::EADDRNOTAVAIL.into()), Failure::Ports);
     }
 }

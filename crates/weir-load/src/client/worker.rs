@@ -13,9 +13,8 @@ use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use weir_http::figures::{Failure, Figures, Times};
-use weir_http::pacing::{Pace, Schedule, unit};
+use weir_http::pacing::{Draws, Pace, Schedule, unit};
 use weir_net::CpuList;
-use weir_wire::random::splitmix64;
 
 use super::config::{Close, Command, Done, Frame, Load, Stand, WorkerConfig};
 use super::connection::{Buffers, Connection, Outcome, State};
@@ -64,13 +63,7 @@ pub fn run() -> Result<(), WorkerError> {
         weir_net::cpu::pin_current_thread(&list)?;
     }
     descriptors::raise_limit()?;
-    let mut worker = Worker::new(config, line)?;
-    let mut events = Events::with_capacity(EVENTS);
-    while worker.phase != Phase::Over {
-        worker.turn(&mut events)?;
-    }
-    worker.close_all();
-    Ok(())
+    Worker::new(config, line)?.work()
 }
 
 /// What a worker is at.
@@ -121,7 +114,7 @@ struct Worker {
     sending: Option<Schedule>,
     in_flight: u64,
     next_source: u64,
-    drawn: u64,
+    draws: Draws,
     next_sweep_ns: u64,
     next_report_ns: u64,
     done: Done,
@@ -161,7 +154,7 @@ impl Worker {
             sending,
             in_flight: 0,
             next_source: share.index.into(),
-            drawn: 0,
+            draws: Draws::new(share, config.seed),
             next_sweep_ns: start_ns + SWEEP_NS,
             next_report_ns: start_ns + REPORT_NS,
             done: Done::default(),
@@ -171,6 +164,18 @@ impl Worker {
         })
     }
 
+    /// Works until nobody listens any more.
+    fn work(mut self) -> Result<(), WorkerError> {
+        let mut events = Events::with_capacity(EVENTS);
+        // What came together with the configuration is no event any more.
+        self.listen()?;
+        while self.phase != Phase::Over {
+            self.turn(&mut events)?;
+        }
+        self.close_all();
+        Ok(())
+    }
+
     /// Waits for what happens next, and deals with it.
     fn turn(&mut self, events: &mut Events) -> io::Result<()> {
         let now = now_ns();
@@ -178,7 +183,9 @@ impl Worker {
         let timeout = if wake_ns <= now {
             Some(std::time::Duration::ZERO)
         } else {
-            self.timer.set(wake_ns.max(now + GRAIN_NS))?;
+            if wake_ns < u64::MAX {
+                self.timer.set(wake_ns.max(now + GRAIN_NS))?;
+            }
             None
         };
         match self.poll.poll(events, timeout) {
@@ -189,10 +196,17 @@ impl Worker {
             match event.token() {
                 TIMER => {}
                 LINE => self.listen()?,
+                // Nothing is counted behind the account.
+                Token(_) if self.has_said() => {}
                 Token(id) => self.event(id, event),
             }
         }
         self.tick()
+    }
+
+    /// Whether it has said what it measured.
+    const fn has_said(&self) -> bool {
+        matches!(self.phase, Phase::Said | Phase::Over)
     }
 
     /// When something is to be done even if nothing happens.
@@ -206,7 +220,8 @@ impl Worker {
                 due_ns.unwrap_or(u64::MAX).min(end_ns)
             }
             Phase::Draining { until_ns } => until_ns,
-            Phase::Ready | Phase::Said | Phase::Over => u64::MAX,
+            Phase::Ready => u64::MAX,
+            Phase::Said | Phase::Over => return u64::MAX,
         };
         let regular = self.next_sweep_ns.min(self.next_report_ns);
         by_phase.min(regular).min(self.queues.wake_ns())
@@ -248,9 +263,13 @@ impl Worker {
             }
             Phase::Running { begin_ns, end_ns } => self.send_due(begin_ns, end_ns),
             Phase::Draining { until_ns } if self.in_flight == 0 || now >= until_ns => {
+                self.sweep(now);
                 self.finish()?;
             }
             _ => {}
+        }
+        if self.has_said() {
+            return Ok(());
         }
         self.use_freed();
         if now >= self.next_sweep_ns {
@@ -259,9 +278,6 @@ impl Worker {
         }
         if now >= self.next_report_ns {
             self.next_report_ns += REPORT_NS * (1 + (now - self.next_report_ns) / REPORT_NS);
-            if matches!(self.phase, Phase::Said | Phase::Over) {
-                return Ok(());
-            }
             let latency = std::mem::take(&mut self.recent);
             let stand = Box::new(Stand { counts: self.done.figures.counts, latency });
             self.line.send(&Frame::Stand(stand))?;
@@ -337,8 +353,11 @@ impl Worker {
         counts.unsent += self.queues.backlog.len() as u64;
         self.queues.backlog.clear();
         self.done.answered_in_time = counts.answered;
+        self.done.received_in_time_bytes = counts.received_bytes;
+        self.done.service_in_time = self.done.figures.service.clone();
         self.measure(begin_ns)?;
-        self.phase = Phase::Draining { until_ns: end_ns + self.config.timeout_ns };
+        // The last of them may have been begun a moment after the end.
+        self.phase = Phase::Draining { until_ns: end_ns + self.config.timeout_ns + SWEEP_NS };
         Ok(())
     }
 
@@ -351,8 +370,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Says what was measured.
+    /// Says what was measured, once.
     fn finish(&mut self) -> io::Result<()> {
+        if self.has_said() {
+            return Ok(());
+        }
         if let Phase::Running { begin_ns, .. } = self.phase {
             self.end_sending(begin_ns, now_ns())?;
         }
@@ -372,7 +394,7 @@ impl Worker {
 
     /// Begins a request that was due at a time.
     fn start(&mut self, id: u32, due_ns: u64, now: u64) {
-        let draw = if self.requests.is_mixed() { self.draw() } else { 0 };
+        let draw = if self.requests.is_mixed() { self.draws.take() } else { 0 };
         let request = u32::try_from(self.requests.choose(draw)).unwrap_or(0);
         self.in_flight += 1;
         let connection = &mut self.connections[id as usize];
@@ -395,15 +417,15 @@ impl Worker {
         let now = now_ns();
         let opened = socket::connect(source, self.config.server).and_then(|mut stream| {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut stream, Token(id as usize), interest)?;
-            Ok(stream)
+            let watched = self.poll.registry().register(&mut stream, Token(id as usize), interest);
+            watched.map(|()| stream).map_err(|error| socket::failure(&error))
         });
         match opened {
             Ok(stream) => {
                 self.done.figures.counts.opened += 1;
                 self.connections[id as usize].open(stream, has_request, now);
             }
-            Err(error) => self.not_opened(id, has_request, socket::failure(&error)),
+            Err(failure) => self.not_opened(id, has_request, failure),
         }
     }
 
@@ -458,54 +480,68 @@ impl Worker {
         let is_sent = connection.state == State::Waiting;
         self.done.figures.counts.sent_bytes += sent_bytes;
         let abort_ratio = self.config.abort_ratio;
-        if is_sent && abort_ratio > 0.0 && unit(self.draw()) < abort_ratio {
+        if is_sent && abort_ratio > 0.0 && unit(self.draws.take()) < abort_ratio {
             self.done.figures.counts.aborted += 1;
             self.in_flight -= 1;
             self.close(id, true);
             return self.release(id);
         }
-        self.conclude(id, outcome);
+        if outcome == Outcome::Pending {
+            return;
+        }
+        // Before the other end broke off, it may have answered (RFC 9112 section 9.5).
+        let connection = &mut self.connections[id as usize];
+        let (received_bytes, found) = connection.receive(&mut self.buffers, true);
+        self.done.figures.counts.received_bytes += received_bytes;
+        let is_answered = matches!(found, Outcome::Answered { .. });
+        self.conclude(id, if is_answered { found } else { outcome });
     }
 
     /// What has happened to a connection.
     fn event(&mut self, id: usize, event: &Event) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let (number, state) = (u32::try_from(id).unwrap_or(u32::MAX), connection.state);
-        let has_ended = event.is_read_closed() || event.is_error();
-        match state {
-            State::Closed => {}
-            State::Opening { has_request } if event.is_error() => {
+        let number = u32::try_from(id).unwrap_or(u32::MAX);
+        if let State::Opening { has_request } = connection.state {
+            if event.is_error() {
                 let failure = connection.refusal().unwrap_or(Failure::Reset);
-                self.not_opened(number, has_request, failure);
+                return self.not_opened(number, has_request, failure);
             }
-            State::Opening { has_request } if event.is_writable() => {
-                self.established(number, has_request);
+            if !event.is_writable() {
+                return;
             }
-            State::Opening { .. } => {}
-            State::Idle => {
-                let (bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
-                if bytes > 0 || outcome != Outcome::Pending {
-                    self.done.figures.counts.closed_idle += 1;
-                    self.close(number, false);
-                }
-            }
-            State::Sending | State::Waiting => {
-                if state == State::Sending && event.is_writable() {
-                    self.send(number);
-                }
-                if event.is_readable() || has_ended {
-                    self.receive(number, has_ended);
-                }
-            }
+            self.established(number, has_request);
+        }
+        // What came with the connection is no event of its own.
+        let has_ended = event.is_read_closed() || event.is_error();
+        if event.is_readable() || has_ended {
+            self.arrived(number, has_ended);
+        }
+        if self.connections[id].state == State::Sending && event.is_writable() {
+            self.send(number);
         }
     }
 
-    /// Reads what has arrived, if a request still waits for it.
+    /// Something has arrived, or the other end has closed its side.
+    fn arrived(&mut self, id: u32, has_ended: bool) {
+        let connection = &mut self.connections[id as usize];
+        match connection.state {
+            State::Closed | State::Opening { .. } => {}
+            State::Idle => {
+                let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
+                let counts = &mut self.done.figures.counts;
+                counts.received_bytes += received_bytes;
+                if received_bytes > 0 || outcome != Outcome::Pending {
+                    counts.closed_idle += 1;
+                    self.close(id, false);
+                }
+            }
+            State::Sending | State::Waiting => self.receive(id, has_ended),
+        }
+    }
+
+    /// Reads what has arrived for a request.
     fn receive(&mut self, id: u32, has_ended: bool) {
         let connection = &mut self.connections[id as usize];
-        if !matches!(connection.state, State::Sending | State::Waiting) {
-            return;
-        }
         let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
         self.done.figures.counts.received_bytes += received_bytes;
         self.conclude(id, outcome);
@@ -594,15 +630,12 @@ impl Worker {
             self.not_opened(number, has_request, Failure::Timeout);
         }
     }
-
-    fn draw(&mut self) -> u64 {
-        self.drawn += 1;
-        let seed = splitmix64(self.config.seed, self.config.share.index.into());
-        splitmix64(seed, self.drawn)
-    }
 }
 
 /// Whether the next request on a connection, on which some were answered, is its last.
 fn is_last(config: &WorkerConfig, served: u32) -> bool {
     config.keepalive.is_some_and(|most| u64::from(served) + 1 >= most)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,8 +19,6 @@ use super::{Config, Order, Said, listener};
 use crate::crew::{self, Line};
 use crate::descriptors;
 
-/// Descriptors that are not for connections: standard ones, listeners, the event loop's.
-const DESCRIPTORS_KEPT: u64 = 64;
 /// Events taken at once.
 const EVENT_COUNT: usize = 1024;
 /// Connections accepted in a row; then it is the turn of others.
@@ -82,7 +80,7 @@ impl Worker {
         if let Some(cpus) = config.cpu.and_then(|cpu| CpuList::new([cpu])) {
             pin_current_thread(&cpus).map_err(io::Error::other)?;
         }
-        let room = descriptors::raise_limit()?.saturating_sub(DESCRIPTORS_KEPT);
+        let room = descriptors::for_connections()?;
         let poll = Poll::new()?;
         let control = line.socket().as_raw_fd();
         poll.registry().register(&mut SourceFd(&control), CONTROL, Interest::READABLE)?;
@@ -107,6 +105,10 @@ impl Worker {
     fn run(&mut self, line: &mut Line) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENT_COUNT);
         let first_connection = FIRST_LISTENER + self.listeners.len();
+        // What came together with the configuration is no event any more.
+        if self.obey(line)? {
+            return Ok(());
+        }
         loop {
             let timeout = self.timeout();
             match self.poll.poll(&mut events, timeout) {

@@ -238,10 +238,18 @@ fn what_was_made_local_is_taken_back_also_after_a_kill() {
         assert!(record.add_local_route(network).unwrap());
         let bound = std::net::UdpSocket::bind("198.18.7.9:0");
         assert!(bound.is_ok(), "{bound:?}");
-        // A second one finds it, and leaves it alone.
+        // Once more is nothing new, and does not take it off the record.
+        assert!(!record.add_local_route(network).unwrap());
+        // Another run would take it away from the first, or the first from it.
         let mut other = registry.record::<&str>(&[]).unwrap();
-        assert!(!other.add_local_route(network).unwrap());
+        let error = other.add_local_route(network).unwrap_err();
+        assert!(matches!(error, RegistryError::LocalElsewhere { .. }), "{error}");
+        // What somebody has made local by hand is left alone.
+        let by_hand: Prefix = "198.19.0.0/24".parse().unwrap();
+        assert!(netlink().add_local_route(by_hand).unwrap());
+        assert!(!other.add_local_route(by_hand).unwrap());
         other.close().unwrap();
+        assert!(netlink().delete_local_route(by_hand).unwrap());
         assert!(std::net::UdpSocket::bind("198.18.7.9:0").is_ok());
         record.close().unwrap();
         assert!(std::net::UdpSocket::bind("198.18.7.9:0").is_err());

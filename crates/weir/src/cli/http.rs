@@ -78,9 +78,10 @@ pub(crate) struct ClientArgs {
     /// Connections at a time [default: 64].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "pool")]
     connections: Option<u64>,
-    /// Connections opened per second, before the first request [default: 10k].
+    /// Connections opened per second, before the first request [default: 10k]. Not with --close
+    /// alone, where each request opens its connection.
     #[arg(long, value_name = "CPS", value_parser = per_second, conflicts_with = "pool")]
-    connect_rate: Option<f64>,
+    pub(crate) connect_rate: Option<f64>,
     /// Requests per second (open loop), all workers together: a number such as `500` or `20k`.
     #[arg(long, value_name = "RPS", value_parser = per_second)]
     pub(crate) rate: Option<f64>,
@@ -88,7 +89,7 @@ pub(crate) struct ClientArgs {
     /// [default: constant].
     #[arg(long, value_name = "HOW", requires = "rate", conflicts_with = "pool")]
     pub(crate) arrivals: Option<ArrivalsArg>,
-    /// Let the rate rise evenly from zero for this long.
+    /// Let the rate rise evenly from zero for this long, at most --duration.
     #[arg(
         long,
         value_name = "TIME",

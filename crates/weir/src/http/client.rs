@@ -13,18 +13,22 @@ use crate::cli::http::ClientArgs;
 use crate::exit::Outcome;
 use crate::{progress, signals};
 
+/// What a second signal leaves behind.
+const LEFT: &str = "stopped before the addresses of --source were given back: `weir lab clean` \
+                    does that (so does the next `weir http --source`)";
+
 pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     let plan = Plan::new(args)?;
     let job = plan.job()?;
     let networks = plan.networks();
     if args.yes && networks.is_empty() {
-        bail!("--yes is for --source, which is not there");
+        bail!("--yes applies only to --source");
     }
     // Whatever is made local from here on is so no longer when this is dropped.
     let (cancel, sources) = if networks.is_empty() {
         (signals::listen_alone(), None)
     } else {
-        (signals::listen(), Some(Sources::make(&networks, args.yes)?))
+        (signals::listen_and_say(Some(LEFT)), Some(Sources::make(&networks, args.yes)?))
     };
     let cancel = cancel.context("cannot listen to signals")?;
     for pool in &plan.pools {

@@ -11,9 +11,9 @@ use weir_load::client::config::{BodyConfig, Load, RequestConfig, Sources, Worker
 use weir_load::client::manager::{Job, Pool};
 use weir_load::client::requests::{Requests, SIZE_MARK};
 use weir_load::client::route;
-use weir_load::limits;
+use weir_load::{descriptors, limits};
 use weir_net::{Prefix, cpu};
-use weir_wire::units::{format_count, whole_ns};
+use weir_wire::units::{format_count, format_duration, whole_ns};
 
 use super::pools;
 use crate::cli::http::{ArrivalsArg, BodyArg, ClientArgs};
@@ -39,17 +39,18 @@ pub(super) struct PoolPlan {
 
 impl Plan {
     pub(super) fn new(args: &ClientArgs) -> anyhow::Result<Self> {
+        let duration = args.duration();
         let pools = match &args.pool {
             Some(file) => pools::read(file, args)?
                 .into_iter()
                 .map(|(name, args)| {
-                    let plan = PoolPlan::new(Some(name.clone()), &args);
+                    let plan = PoolPlan::new(Some(name.clone()), &args, duration);
                     plan.with_context(|| format!("pool `{name}`"))
                 })
                 .collect::<anyhow::Result<_>>()?,
-            None => vec![PoolPlan::new(None, args)?],
+            None => vec![PoolPlan::new(None, args, duration)?],
         };
-        Ok(Self { pools, duration: args.duration() })
+        Ok(Self { pools, duration })
     }
 
     /// What runs it.
@@ -72,7 +73,8 @@ impl Plan {
 }
 
 impl PoolPlan {
-    fn new(name: Option<String>, args: &ClientArgs) -> anyhow::Result<Self> {
+    /// The duration is that of the run.
+    fn new(name: Option<String>, args: &ClientArgs, duration: Duration) -> anyhow::Result<Self> {
         let Some(url) = args.url() else {
             bail!("a URL is missing: http://ADDRESS/PATH");
         };
@@ -84,6 +86,7 @@ impl PoolPlan {
         {
             bail!("--source {prefix} and the server {} are of different IP versions", server.ip());
         }
+        check_times(args, duration)?;
         let sources = args.source.map(Sources::of);
         let connections = args.connections();
         check_ports(connections, sources)?;
@@ -135,8 +138,8 @@ fn parse(url: &str) -> anyhow::Result<Url> {
             "`{url}`: weir http speaks HTTP/1.1 in the clear; TLS and HTTP/2 are not there. Give a \
              URL that begins with http://"
         ),
-        Some((scheme, _)) => bail!("`{url}` begins with `{scheme}`: weir http has `http` alone"),
-        None => bail!("`{url}` is no URL: write http://ADDRESS[:PORT][/PATH]"),
+        Some((scheme, _)) => bail!("`{url}` begins with `{scheme}`: only http:// is supported"),
+        None => bail!("`{url}` is not a URL: write http://ADDRESS[:PORT][/PATH]"),
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, target) = rest.split_at(end);
@@ -202,6 +205,24 @@ fn load(args: &ClientArgs) -> Load {
     Load::Open(Pace { arrivals, rate_per_s, ramp_ns: args.ramp.map_or(0, whole_ns) })
 }
 
+/// Refuses times of which nothing would be seen.
+fn check_times(args: &ClientArgs, duration: Duration) -> anyhow::Result<()> {
+    if args.connect_rate.is_some() && args.keepalive() == Some(1) {
+        bail!(
+            "--connect-rate has no effect where each request opens its connection (--close without \
+             --keepalive, or --keepalive 1): give a --rate"
+        );
+    }
+    if let Some(ramp) = args.ramp.filter(|ramp| *ramp > duration) {
+        bail!(
+            "--ramp {} is longer than the --duration of {}: the rate would never be reached",
+            format_duration(ramp),
+            format_duration(duration)
+        );
+    }
+    Ok(())
+}
+
 /// One address has so many connections to a server as there are ports.
 fn check_ports(connections: u64, sources: Option<Sources>) -> anyhow::Result<()> {
     let ports = limits::ports_per_source()?;
@@ -220,7 +241,7 @@ fn check_ports(connections: u64, sources: Option<Sources>) -> anyhow::Result<()>
 
 /// How many workers there are: each has a descriptor for each of its connections.
 fn workers(args: &ClientArgs, connections: u64) -> anyhow::Result<u32> {
-    let most = limits::connections_per_worker()?.max(1);
+    let most = descriptors::for_connections()?.max(1);
     let needed = connections.div_ceil(most).max(1);
     let workers = match args.workers {
         Some(workers) if u64::from(workers) < needed => bail!(

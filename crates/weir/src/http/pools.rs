@@ -68,7 +68,7 @@ fn pool(mut table: Table, rate_rps: Option<f64>) -> anyhow::Result<(String, f64,
     let weight = match table.remove("weight") {
         None => 1.0,
         Some(_) if rate_rps.is_none() => {
-            bail!("pool `{name}`: a weight is a part of the run's --rate, which there is not")
+            bail!("pool `{name}`: a weight shares out the run's --rate, and the run has none")
         }
         Some(Value::Integer(weight)) if weight > 0 => weight as f64,
         Some(Value::Float(weight)) if weight > 0.0 => weight,

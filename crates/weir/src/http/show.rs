@@ -70,6 +70,7 @@ struct Second<'a> {
     phase: &'static str,
     answered_rps: f64,
     failed_rps: f64,
+    received_bytes_per_s: f64,
     counts: &'a Counts,
     latency_ns: Option<Distribution>,
 }
@@ -78,27 +79,31 @@ struct Second<'a> {
 pub(super) struct Lines {
     json: bool,
     connections: u64,
-    last: (Duration, u64, u64),
+    last: (Duration, Counts),
 }
 
 impl Lines {
-    pub(super) const fn new(json: bool, connections: u64) -> Self {
-        Self { json, connections, last: (Duration::ZERO, 0, 0) }
+    pub(super) fn new(json: bool, connections: u64) -> Self {
+        Self { json, connections, last: (Duration::ZERO, Counts::default()) }
     }
 
     pub(super) fn show(&mut self, now: &Progress) -> anyhow::Result<()> {
         let Progress { elapsed, counts, .. } = now;
-        let (then, answered_before, failed_before) = self.last;
-        let (answered, failed) = (counts.answered, counts.failures.sum());
-        self.last = (*elapsed, answered, failed);
+        let (then, before) = self.last;
+        self.last = (*elapsed, *counts);
         let time = elapsed.saturating_sub(then);
-        let answered_rps = per_second(answered.saturating_sub(answered_before), time);
-        let failed_rps = per_second(failed.saturating_sub(failed_before), time);
+        let since =
+            |of: fn(&Counts) -> u64| per_second(of(counts).saturating_sub(of(&before)), time);
+        let answered_rps = since(|counts| counts.answered);
+        let failed_rps = since(|counts| counts.failures.sum());
+        let received_bytes_per_s = since(|counts| counts.received_bytes);
         let latency_ns = Distribution::of_times(&now.latency);
         let mut text = format!("{:>6.1} s  ", elapsed.as_secs_f64());
         let open = format_count(counts.open);
         if now.is_running {
-            let _ = write!(text, "{}/s answered, {open} open", rate(answered_rps));
+            let received = bps(received_bytes_per_s * 8.0);
+            let answered = rate(answered_rps);
+            let _ = write!(text, "{answered}/s answered, {received} received, {open} open");
         } else {
             let _ = write!(text, "opening: {open} of {} open", format_count(self.connections));
         }
@@ -116,8 +121,17 @@ impl Lines {
         }
         let phase = if now.is_running { "running" } else { "opening" };
         let (kind, t_ns) = ("second", nanoseconds(*elapsed));
-        line(&Second { kind, t_ns, phase, answered_rps, failed_rps, counts, latency_ns })
-            .context(exit::NO_OUTPUT)
+        line(&Second {
+            kind,
+            t_ns,
+            phase,
+            answered_rps,
+            failed_rps,
+            received_bytes_per_s,
+            counts,
+            latency_ns,
+        })
+        .context(exit::NO_OUTPUT)
     }
 }
 
@@ -226,12 +240,14 @@ struct PoolResult {
     url: String,
     load: Load,
     connections: u64,
-    /// How many were open at the same time.
+    /// The most that each worker had open at a time, added up.
     connections_open_max: u64,
     duration_ns: u64,
     /// Of all that was due; `None` in a closed loop.
     requested_rps: Option<f64>,
+    /// Good answers until the end of the run; `counts` has those behind it, too.
     answered_rps: f64,
+    /// Until the end of the run.
     received_bytes_per_s: f64,
     counts: Counts,
     latency_ns: Option<Distribution>,
@@ -245,22 +261,19 @@ struct PoolResult {
 
 impl PoolResult {
     fn new(plan: &PoolPlan, measured: &PoolMeasured, network: Network) -> Self {
-        let WorkerConfig { connections, load, .. } = plan.pool.config;
+        let WorkerConfig { connections, load, think_ns, .. } = plan.pool.config;
         let figures = &measured.figures;
-        // In an open loop what was due in the run counts, whenever its answer came.
-        let (answered, rate_rps) = match load {
-            Load::Open(_) => {
-                let due_rps = per_second(figures.counts.due, measured.run);
-                (figures.counts.answered, Some(due_rps))
-            }
-            Load::Closed => (measured.answered_in_time(), None),
+        let rate_rps = match load {
+            Load::Open(_) => Some(per_second(figures.counts.due, measured.run)),
+            Load::Closed => None,
         };
-        let answered_rps = per_second(answered, measured.run);
         let busy_ratio = measured.busy_ratios().fold(0.0, f64::max);
         let verdict = verdict::judge(&Evidence {
             figures,
             rate_rps,
-            answered_rps,
+            answered_in_time: measured.answered_in_time(),
+            service_in_time_ns: measured.service_in_time_ns(),
+            think_ns,
             busy_ratio,
             listen_overflows: network.listen_overflows,
         });
@@ -278,8 +291,8 @@ impl PoolResult {
             connections_open_max: measured.open_max(),
             duration_ns: nanoseconds(measured.run),
             requested_rps: rate_rps,
-            answered_rps,
-            received_bytes_per_s: per_second(figures.counts.received_bytes, measured.run),
+            answered_rps: per_second(measured.answered_in_time(), measured.run),
+            received_bytes_per_s: per_second(measured.received_in_time_bytes(), measured.run),
             counts: figures.counts,
             latency_ns: Distribution::of_times(&figures.latency),
             service_ns: Distribution::of_times(&figures.service),
@@ -332,8 +345,9 @@ impl PoolResult {
 
     fn connections(&self, counts: &Counts) -> String {
         let mut text = format!(
-            "{} open at the same time, {} asked for; {} established in all",
+            "at most {} open at a time{}, {} asked for; {} established in all",
             format_count(self.connections_open_max),
+            if self.workers.len() > 1 { " (the workers' most, added up)" } else { "" },
             format_count(self.connections),
             format_count(counts.established),
         );

@@ -20,14 +20,15 @@ impl Sources {
     /// looked at before the first is made so.
     pub(super) fn make(networks: &[(Prefix, SocketAddr)], yes: bool) -> anyhow::Result<Self> {
         let netlink = Netlink::open()?;
-        let mut foreign = Vec::new();
+        let mut foreign: Vec<Prefix> = Vec::new();
         for (prefix, _) in networks {
             for (_, server) in networks {
                 check(*prefix, *server)?;
             }
-            // One address may be an interface's already.
-            if !is_interfaces(&netlink, *prefix)? {
-                foreign.push(*prefix);
+            // Several pools may have one network; one address may be an interface's already.
+            let network = prefix.network();
+            if !foreign.contains(&network) && !is_interfaces(&netlink, network)? {
+                foreign.push(network);
             }
         }
         let Some(first) = foreign.first() else { return Ok(Self(None)) };
@@ -36,9 +37,9 @@ impl Sources {
             netns::is_of_host().context("cannot tell which network namespace this is")?;
         if is_of_host && !yes {
             bail!(
-                "all addresses of {} would be this host's while it runs, and nobody else could be \
-                 reached at them: run it in a network namespace (`ip netns exec`), or say --yes",
-                first.network()
+                "all addresses of {first} would be this host's while it runs, and nobody else \
+                 could be reached at them: run it in a network namespace (`ip netns exec`), or say \
+                 --yes"
             );
         }
         for prefix in &foreign {

@@ -41,7 +41,7 @@ fn both_ends_count_the_same() {
     let bed = Bed::new();
     for (target, options, kept) in [
         ("/b/128", &["--rate", "1k", "--connections", "16"][..], true),
-        ("/b/128", &["--rate", "500", "--arrivals", "poisson", "--ramp", "500ms"], true),
+        ("/b/128", &["--rate", "500", "--arrivals", "poisson", "--ramp", "200ms"], true),
         ("/b/100Ki", &["--connections", "3"], true),
         ("/b/10Ki?chunked", &["--connections", "3", "--workers", "2"], true),
         ("/b/128", &["--connections", "3", "--keepalive", "5"], false),
@@ -237,6 +237,92 @@ fn nonsense_is_a_protocol_error_and_half_an_answer_is_short() {
     assert_eq!(protocol + short, sum(&result["counts"]["failures"]), "{result:#}");
 }
 
+/// The rest of the body is never read, so that a reset follows the answer.
+#[test]
+fn an_answer_before_the_body_is_sent_counts_as_the_answer() {
+    if !can_run_lab("an_answer_before_the_body_is_sent_counts_as_the_answer") {
+        return;
+    }
+    const TOO_LARGE: &[u8] =
+        b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let bed = Bed::new();
+    let _server = serve_by(&bed, |mut stream| {
+        if read_request(&mut stream) {
+            drop(stream.write_all(TOO_LARGE));
+        }
+    });
+    let words = ["--rate", "40", "--duration", "1s", "--connections", "4", "--body", "8Mi"];
+    let result = bed::last_object(&bed.run(&url("/"), &words));
+    adds_up(&result);
+    assert_eq!(number(&result, "/counts/due"), 40, "{result:#}");
+    assert_eq!(number(&result, "/counts/failures/status_4xx"), 40, "{result:#}");
+}
+
+#[test]
+fn a_connection_that_is_closed_at_once_is_not_waited_for() {
+    if !can_run_lab("a_connection_that_is_closed_at_once_is_not_waited_for") {
+        return;
+    }
+    let bed = Bed::new();
+    let _server = serve_by(&bed, drop);
+    let words = ["--rate", "200", "--duration", "1s", "--close", "fin", "--timeout", "30s"];
+    let result = bed::last_object(&bed.run(&url("/"), &words));
+    adds_up(&result);
+    let of = |kind: &str| number(&result, &format!("/counts/failures/{kind}"));
+    assert_eq!(of("short") + of("reset"), number(&result, "/counts/due"), "{result:#}");
+}
+
+/// 200 a second are answered of 400, all of them in the end.
+#[test]
+fn an_overload_is_not_hidden_by_late_answers() {
+    if !can_run_lab("an_overload_is_not_hidden_by_late_answers") {
+        return;
+    }
+    let bed = Bed::new();
+    let door = Mutex::new(());
+    let _server = serve_by(&bed, move |mut stream| {
+        while read_request(&mut stream) {
+            let _inside = door.lock().expect("nobody panics");
+            std::thread::sleep(Duration::from_millis(5));
+            if stream.write_all(REPLY).is_err() {
+                return;
+            }
+        }
+    });
+    let words = ["--rate", "400", "--duration", "2s", "--connections", "500", "--timeout", "1m"];
+    let result = bed::last_object(&bed.client(&url("/"), &words));
+    assert_eq!(number(&result, "/counts/answered"), 800, "{result:#}");
+    assert_eq!(result["verdict"]["kind"], "dut-bound", "{result:#}");
+    let reason = result["verdict"]["reason"].as_str().expect("a text");
+    assert!(reason.contains("behind at the end"), "{reason}");
+    let answered_rps = result["answered_rps"].as_f64().expect("a number");
+    assert!(answered_rps < 300.0, "{result:#}");
+}
+
+/// The second would take the network away from the first when it ends.
+#[test]
+fn two_runs_do_not_share_a_network() {
+    if !can_run_lab("two_runs_do_not_share_a_network") {
+        return;
+    }
+    let bed = Bed::new();
+    let serving = bed.serve(&["--workers", "1"]);
+    let words = ["--source", "198.18.0.0/16", "--connections", "4", "--rate", "10", "--progress"];
+    let mut first = bed.start(&url("/b/1"), &words);
+    let mut said = BufReader::new(first.stderr.take().expect("a pipe"));
+    bed::wait_for(&mut said, "answered,");
+    let second = bed.run(&url("/b/1"), &["--source", "198.18.0.0/16", "--duration", "300ms"]);
+    assert_exit(&second, 2);
+    assert!(stderr(&second).contains("in use by another run"), "{}", stderr(&second));
+    assert!(bed.is_local("198.18.0.0/16"), "the first still has it");
+    signal(first.id(), Signal::SIGINT);
+    let output = first.wait_with_output().expect("it ended");
+    assert_exit(&output, 130);
+    drop(said);
+    assert!(!bed.is_local("198.18.0.0/16"), "the route is gone");
+    drop(serving.end());
+}
+
 #[test]
 fn a_stopped_worker_saturates_the_generator() {
     if !can_run_lab("a_stopped_worker_saturates_the_generator") {
@@ -295,7 +381,8 @@ fn pools_have_their_parts_of_the_rate() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let pools = format!(
         "[[pool]]\nname = \"a\"\nweight = 3\nurl = \"{0}\"\nsource = \"198.18.0.0/24\"\n\
-         [[pool]]\nname = \"b\"\nurl = \"{0}\"\nbody = 100\nconnections = 2\n",
+         [[pool]]\nname = \"b\"\nurl = \"{0}\"\nsource = \"198.18.0.0/24\"\nbody = 100\n\
+         connections = 2\n",
         url("/b/1")
     );
     std::fs::write(file.path(), pools).expect("writable");
@@ -379,6 +466,10 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
         ("http://10.1.0.3/", &["--connections", "1", "--workers", "2"], "more than there are"),
         ("http://10.1.0.3/", &["--header", "Content-Length: 3"], "Content-Length"),
         ("http://10.1.0.3/", &["--body", "/there/is/none"], "/there/is/none"),
+        ("http://10.1.0.3/", &["--connect-rate", "9", "--close", "fin"], "--connect-rate"),
+        ("http://10.1.0.3/", &["--connect-rate", "9", "--keepalive", "1"], "--connect-rate"),
+        ("http://10.1.0.3/", &["--rate", "9", "--ramp", "11s"], "--ramp"),
+        ("http://10.1.0.3/", &["--yes"], "applies only to --source"),
     ] {
         let output = bed.run(url, words);
         assert_exit(&output, 2);
