@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
-use crate::number;
 use crate::proof::Ground;
 use crate::record::{Cost, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
@@ -19,6 +18,7 @@ use crate::yardstick::Yardstick;
 
 mod pattern;
 
+pub use crate::unit::Unit;
 pub use pattern::{BadPattern, SeriesPattern};
 
 /// The dimension that holds the image.
@@ -44,44 +44,6 @@ pub enum Origin {
     Search,
     /// Results of another lab, imported.
     Archive,
-}
-
-/// What a figure counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// Packets per second.
-    Pps,
-    /// Bits per second.
-    Bps,
-}
-
-impl Unit {
-    /// As it is written behind a number.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pps => "pps",
-            Self::Bps => "bps",
-        }
-    }
-
-    /// A figure with its unit: `366.3 kpps`.
-    #[must_use]
-    pub fn written(self, value: f64) -> String {
-        match self {
-            Self::Pps => number::pps(value),
-            Self::Bps => number::bps(value),
-        }
-    }
-
-    /// Two figures, the lower first.
-    pub(crate) fn range(self, low: f64, high: f64) -> String {
-        match self {
-            Self::Pps => number::pps_range(low, high),
-            Self::Bps => number::bps_range(low, high),
-        }
-    }
 }
 
 /// The series of one store.
@@ -187,7 +149,7 @@ impl Collection {
                 }
             });
             let name = series.name.clone();
-            CollectedSeries { name, levels: levels(series), unit: Unit::Pps, points, toggle }
+            CollectedSeries { name, levels: levels(series), unit: series.unit, points, toggle }
         };
         Self {
             name: data.campaign.name.clone(),

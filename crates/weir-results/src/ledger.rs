@@ -160,6 +160,36 @@ pub fn attribute_gap(ledger: &mut Ledger, after: &str, name: &str, place: Place)
     *ledger = Ledger { faults, ..balance(points, drops, f64::INFINITY) };
 }
 
+/// Gives what is missing on these ways the name of a counter of lost packets. No counter says after
+/// which step each of them was lost: they are taken from the first steps that lack something, and
+/// never more than are missing.
+pub(crate) fn name_missing(
+    ledger: &mut Ledger,
+    ways: &[&str],
+    counter: &DropRule,
+    counters: &Counters,
+) {
+    let mut left = counter.counters.sum(counters).unwrap_or(0);
+    let mut named = Vec::new();
+    for drop in ledger.drops.iter_mut().filter(|drop| ways.contains(&drop.name.as_str())) {
+        let packets = left.min(drop.packets);
+        if packets == 0 {
+            continue;
+        }
+        left -= packets;
+        drop.packets -= packets;
+        named.push(Drop {
+            name: counter.name.clone(),
+            packets,
+            after: drop.after.clone(),
+            place: counter.place,
+            source: counter.counters.describe(),
+        });
+    }
+    ledger.drops.retain(|drop| drop.packets > 0);
+    ledger.drops.extend(named);
+}
+
 /// Holds the gaps between the points against the named drops.
 fn balance(points: Vec<Point>, drops: Vec<Drop>, stray_ratio_max: f64) -> Ledger {
     let offered = points.first().map_or(0, |p| p.packets);

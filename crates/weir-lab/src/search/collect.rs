@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::item::Item;
 use weir_results::collection::{
     CollectedPoint, CollectedSeries, Collection, DUT, FLOWS, GOAL, IMAGE, Level, Origin,
-    SIZE_BYTES, TRAFFIC, Unit,
+    SIZE_BYTES, TRAFFIC,
 };
 use weir_results::record::{Verdict, VerdictKind};
 use weir_results::search::record::{GoalRecord, ItemResult, Limit};
@@ -39,7 +39,7 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
     CollectedSeries {
         name: format!("{}.{label}", item.base_name()),
         levels: levels(item, goal),
-        unit: Unit::Pps,
+        unit: item.series.traffic.kind.unit(),
         points: vec![CollectedPoint {
             iteration: item.repeat,
             value: goal.lower_pps.unwrap_or(0.0),

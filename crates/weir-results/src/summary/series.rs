@@ -33,9 +33,8 @@ pub(super) fn summarise(
     let costs_ns: Vec<f64> = costs().map(|cost| cost.cost_ns).collect();
     let apparatus: Vec<f64> = costs().filter_map(|cost| cost.apparatus_ratio).collect();
     let records: Vec<&TrialRecord> = cells.iter().map(|(record, _)| record).collect();
-    let streams = &first.traffic.streams;
-    let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
-    let size_bytes = rounded(streams.mean_bytes());
+    let (size_bytes_min, size_bytes_max) = first.traffic.streams.size_bytes_range();
+    let size_bytes = rounded(first.traffic.streams.mean_bytes());
     let (verdict, verdict_iteration) =
         verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?;
     let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
@@ -47,6 +46,7 @@ pub(super) fn summarise(
         traffic: first.traffic.name.clone(),
         traffic_base: order::traffic_base(first).to_owned(),
         flow_count: first.traffic.flow_count(),
+        unit: first.traffic.kind.unit(),
         sweep: first.sweep.clone(),
         axis: axis.and_then(position),
         size_bytes,
