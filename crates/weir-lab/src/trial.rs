@@ -460,6 +460,7 @@ impl<'a> Runner<'a> {
         mut dut: Option<&mut (dyn DutDriver + 'static)>,
     ) -> Result<Outcome, TrialError> {
         let held = self.trial.traffic.connect().and_then(|connect| connect.count);
+        let known_before = held.map(|_| held::known(rig, dut.as_deref())).transpose()?.flatten();
         let before = all_counters(rig, dut.as_deref())?;
         let (mut readings, windows) = self.run_measured(rig, held)?;
         self.phase("drain");
@@ -494,7 +495,7 @@ impl<'a> Runner<'a> {
         let latency = self.latency(rig, result.rate_pps, &mut directions)?;
         match held {
             // A DUT that holds all it can has no room for those of a probe.
-            Some(_) => self.check_held(rig, dut.as_deref(), &ledger)?,
+            Some(_) => self.check_held(&ledger, known_before, held::known(rig, dut.as_deref())?),
             None => {
                 self.probe(rig, "probe-after")?;
             }

@@ -104,7 +104,7 @@ impl Accounting {
     /// The ledgers of the run between two readings of all counters; a calibration has no DUT.
     ///
     /// # Errors
-    /// When a counting point has no counter.
+    /// When a counting point has no counter, or, of connections, a loss on a device of the testbed.
     pub fn account(
         &self,
         dut: Option<&DutLosses>,
@@ -140,12 +140,17 @@ impl Accounting {
         }
         if let Some(named) = &self.connections {
             for NamedLoss { way, rule } in named {
-                ledger::name_missing(&mut ledger, &[way], rule, &run);
+                let counted = rule.counters.sum(&run);
+                let counted =
+                    counted.ok_or_else(|| MissingPoint::of(&rule.name, &rule.counters))?;
+                ledger::name_missing(&mut ledger, &[way], rule, counted);
             }
             let ways: Vec<&str> = named.iter().map(|loss| loss.way).collect();
             // Which way it was going when the DUT dropped it, its counters do not say.
             for rule in dut.iter().flat_map(|dut| &dut.drops) {
-                ledger::name_missing(&mut ledger, &ways, rule, &run);
+                // Some of them exist only once they have counted.
+                let counted = rule.counters.sum(&run).unwrap_or(0);
+                ledger::name_missing(&mut ledger, &ways, rule, counted);
             }
         }
         Ok(Accounted { ledger, run, directions })

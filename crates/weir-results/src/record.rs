@@ -289,6 +289,9 @@ pub struct Ledger {
     pub residual_ratio: f64,
     /// Gaps where more came out than went in, in words. Not empty means the trial is invalid.
     pub faults: Vec<String>,
+    /// What is uncertain about the names of losses, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A counting point.
@@ -460,6 +463,7 @@ mod tests {
             residual_packets: 0,
             residual_ratio: 0.0,
             faults: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -29,6 +29,7 @@ pub use turns::ToggleSummary;
 pub use analysis::{ComparisonAnalysis, CostAnalysis, SeriesAnalysis};
 
 use crate::matrix::{Campaign, SweepValue};
+use crate::traffic::Connect;
 use crate::unit::{Unit, is_pps};
 use crate::yardstick::Yardstick;
 
@@ -178,6 +179,13 @@ pub struct SeriesSummary {
     /// is absent.
     #[serde(default, skip_serializing_if = "is_pps")]
     pub unit: Unit,
+    /// What is done with each connection, where its traffic is of connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Connect>,
+    /// Whether the DUT still knew, after each valid iteration, the connections that came through
+    /// and stay open; false where it does not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub knows_connections: bool,
     /// Values of the sweeps, in their order.
     pub sweep: Vec<(String, SweepValue)>,
     /// Position on the numeric axis, where the campaign has one.

@@ -18,7 +18,7 @@ pub enum Unit {
     Bps,
     /// Connections per second that came through all of their steps.
     Cps,
-    /// Connections that are open at the same time.
+    /// Connections that came through and stay open, all at the same time.
     Connections,
 }
 
@@ -41,7 +41,7 @@ impl Unit {
             Self::Pps => "Packets per second",
             Self::Bps => "Bits per second",
             Self::Cps => "Connections per second",
-            Self::Connections => "Connections held",
+            Self::Connections => "Connections that came through",
         }
     }
 
@@ -75,17 +75,17 @@ impl Unit {
         match self {
             Self::Pps | Self::Bps => "Delivered",
             Self::Cps => "Completed",
-            Self::Connections => "Held",
+            Self::Connections => "Came through",
         }
     }
 
-    /// What a DUT does with them: `forwards`.
+    /// What a DUT does with them: `forwards`. That it holds connections is for the DUT to say.
     #[must_use]
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Pps | Self::Bps => "forwards",
             Self::Cps => "carries",
-            Self::Connections => "holds",
+            Self::Connections => "lets through",
         }
     }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::item::Item;
 use weir_results::collection::{
-    CollectedPoint, CollectedSeries, Collection, DUT, FLOWS, GOAL, IMAGE, Level, Origin,
-    SIZE_BYTES, TRAFFIC,
+    CollectedPoint, CollectedSeries, Collection, DUT, FLOWS, GOAL, IMAGE, Level, Origin, TRAFFIC,
+    kind_levels,
 };
 use weir_results::record::{Verdict, VerdictKind};
 use weir_results::search::record::{GoalRecord, ItemResult, Limit};
@@ -83,7 +83,7 @@ fn levels(item: &Item, goal: &GoalRecord) -> Vec<Level> {
     let flows = series.traffic.flow_count();
     levels.push(level(FLOWS, &flows.to_string(), Some(flows as f64)));
     let size_bytes = series.traffic.streams.mean_bytes().round();
-    levels.push(level(SIZE_BYTES, &format!("{size_bytes:.0}"), Some(size_bytes)));
+    levels.extend(kind_levels(series.traffic.connect(), size_bytes));
     levels
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_results::record::{Check, Ledger};
 use weir_results::samples::Reading;
+use weir_results::traffic::connect::HELD_CHECK;
 use weir_wire::units::{Rate, format_count, format_duration};
 
 use super::{Runner, TrialError, figure, host_of, packets};
@@ -69,25 +70,30 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Checks that the DUT knows the connections that came through, where it tells of any.
-    pub(super) fn check_held(
-        &mut self,
-        rig: &dyn Rig,
-        dut: Option<&(dyn DutDriver + 'static)>,
-        ledger: &Ledger,
-    ) -> Result<(), TrialError> {
-        let Some(dut) = dut else { return Ok(()) };
-        let Some(known) = dut.flows(host_of(rig)?)? else { return Ok(()) };
+    /// Checks that the DUT knows as many connections more than before as came through, where it
+    /// tells how many it has.
+    pub(super) fn check_held(&mut self, ledger: &Ledger, before: Option<u64>, after: Option<u64>) {
+        let (Some(before), Some(after)) = (before, after) else { return };
         let held = ledger.points.last().map_or(0, |point| point.packets);
+        // Those of the probes are among the ones before.
+        let known = after.saturating_sub(before);
         self.checks.push(Check {
-            name: "held".to_owned(),
+            name: HELD_CHECK.to_owned(),
             passed: known >= held,
             detail: format!(
-                "{} connections came through, and the DUT knows {}",
+                "{} connections came through, and the DUT knows {} more than before",
                 format_count(held),
                 format_count(known)
             ),
         });
-        Ok(())
     }
+}
+
+/// How many connections the DUT knows now, where it tells.
+pub(super) fn known(
+    rig: &dyn Rig,
+    dut: Option<&(dyn DutDriver + 'static)>,
+) -> Result<Option<u64>, TrialError> {
+    let Some(dut) = dut else { return Ok(None) };
+    Ok(dut.flows(host_of(rig)?)?)
 }

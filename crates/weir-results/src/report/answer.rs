@@ -173,7 +173,17 @@ fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
 
 /// What a DUT does, with the spaces around it: ` forwards `.
 fn does(series: &SeriesSummary) -> String {
-    format!(" {} ", series.unit.verb())
+    let verb = match series.unit {
+        Unit::Connections if series.knows_connections => "holds",
+        unit => unit.verb(),
+    };
+    format!(" {verb} ")
+}
+
+/// What the second of two does, where the first has been named: nothing that need be said again.
+fn too(first: &SeriesSummary, second: &SeriesSummary) -> String {
+    let verb = does(second);
+    if verb == does(first) { " ".to_owned() } else { verb }
 }
 
 fn void(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
@@ -213,7 +223,7 @@ fn comparing(
             .strong(second)
             .text(format!("{}{} and ", does(other), rate(other)))
             .strong(first)
-            .text(format!(" {} {under}: {why}; {ending}.", rate(baseline)));
+            .text(format!("{}{} {under}: {why}; {ending}.", too(other, baseline), rate(baseline)));
     };
     let means = (mean(baseline, analysis.baseline_mean_pps), mean(other, analysis.other_mean_pps));
     if analysis.is_proven() {
@@ -233,8 +243,8 @@ fn comparing(
     }
     if analysis.word == NOT_DUT_LIMITED {
         let line = Line::new().strong(second).text(format!("{}{} and ", does(other), rate(other)));
-        let line = line.strong(first).text(format!(" {} {under}", rate(baseline)));
-        return line.text(format!("; {ending}."));
+        let line = line.strong(first).text(format!("{}{}", too(other, baseline), rate(baseline)));
+        return line.text(format!(" {under}; {ending}."));
     }
     let why = match analysis.word.as_str() {
         "other-programs" => "what other programs had of the CPUs may be all of it, and ",
@@ -418,8 +428,8 @@ pub(super) fn method(report: &Report<'_>) -> String {
         Unit::Cps => format!(
             "the median of connections per second that came through all of their steps,{trial},"
         ),
-        Unit::Connections => "the number of connections that came through their steps and stay \
-                              open, of those that were opened,"
+        Unit::Connections => "the number of connections that came through their steps and are not \
+                              closed, of those that were opened,"
             .to_owned(),
     };
     let sizes = match unit {
@@ -430,8 +440,14 @@ pub(super) fn method(report: &Report<'_>) -> String {
              directions, counted with 14 bytes of Ethernet header each; that the DUT forwards \
              those sizes as fast as the ones sent is not tested."
         }
-        Unit::Cps | Unit::Connections => {
+        Unit::Cps => {
             " Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
+             connections."
+        }
+        Unit::Connections => {
+            " A DUT holds them where it tells how many connections it has, and had as many more in \
+             the end (the check `held`); of others it is not known how many they still had. \
+             Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
              connections."
         }
     };

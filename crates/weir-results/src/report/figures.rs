@@ -58,7 +58,7 @@ const fn subject(unit: Unit) -> &'static str {
     match unit {
         Unit::Pps | Unit::Bps => "packets per second delivered at the sink",
         Unit::Cps => "connections per second that came through all of their steps",
-        Unit::Connections => "connections that came through and stay open",
+        Unit::Connections => "connections that came through and are not closed",
     }
 }
 

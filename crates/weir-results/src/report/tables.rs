@@ -410,10 +410,11 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let failed = failed.map(|c| prose(&format!("Check {} failed: {}", c.name, c.detail)));
     let faults = record.ledger.faults.iter().filter(|f| !verdict.reason.contains(f.as_str()));
     let faults = faults.map(|fault| prose(&format!("Fault: {fault}")));
+    let notes = record.ledger.notes.iter().map(|note| prose(&format!("Losses: {note}")));
     let repeated = if folder.starts_with("rejected/") { ", repeated" } else { "" };
     let kind = format!("{}{repeated}", verdict.kind.name());
     let reason = badge(verdict.kind, kind).prose(&verdict.reason);
-    let because = [reason].into_iter().chain(faults).chain(failed).collect();
+    let because = [reason].into_iter().chain(faults).chain(failed).chain(notes).collect();
     let style = if verdict.kind.is_void() { "void" } else { "" };
     Row { cells, because, style, ..Row::default() }
 }

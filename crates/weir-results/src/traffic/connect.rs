@@ -33,6 +33,21 @@ pub enum Close {
     None,
 }
 
+impl Close {
+    /// As specifications and files have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::Rst => "rst",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Name of the check that the DUT still knows the connections which came through and stay open.
+pub const HELD_CHECK: &str = "held";
+
 /// Why a text is no rate of connections, in words.
 const NO_RATE: &str =
     "write `max`, or a number of connections per second above zero, such as `50k` or `1.5M`";
@@ -73,6 +88,14 @@ mod tests {
         }
         for text in ["max", "50k", "1.5M", "12"] {
             assert_eq!(parse_rate(text).map(rate_text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn files_name_the_ends_of_connections_as_levels_do() {
+        for close in [Close::Fin, Close::Rst, Close::None] {
+            let written = serde_json::to_value(close).expect("writable");
+            assert_eq!(written.as_str(), Some(close.name()));
         }
     }
 

@@ -34,6 +34,7 @@ fn ledger(offered: u64, delivered: u64, place: Place) -> Ledger {
         residual_packets: 0,
         residual_ratio: 0.0,
         faults: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

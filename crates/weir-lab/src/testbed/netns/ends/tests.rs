@@ -1,5 +1,6 @@
 use weir_gen::connect::ledger::CloseName;
 use weir_results::accounting::DutLosses;
+use weir_results::ledger::MissingPoint;
 use weir_results::record::Ledger;
 
 use super::*;
@@ -11,6 +12,12 @@ fn course(close: CloseName, request_bytes: u16) -> Course {
 fn counters(client: &Counts, server: &Counts, more: &[(&str, &str, u64)]) -> Counters {
     let mut counters: Counters =
         [(CLIENT, client), (SERVER, server)].map(|(end, c)| (end.to_owned(), named(c))).into();
+    for Port { device, dut_device, .. } in [Port::of(0, 1), Port::of(1, 1)] {
+        for device in [device, dut_device] {
+            let none = ["tx_queue_0_xdp_xmit_errors", "rx_queue_0_drops"];
+            counters.insert(device.to_owned(), none.map(|name| (name.to_owned(), 0)).into());
+        }
+    }
     for (source, name, value) in more {
         counters.entry((*source).to_owned()).or_default().insert((*name).to_owned(), *value);
     }
@@ -19,13 +26,22 @@ fn counters(client: &Counts, server: &Counts, more: &[(&str, &str, u64)]) -> Cou
 
 /// The ledger of a run that begins with nothing.
 fn ledger(course: &Course, topology: Topology, run: &Counters, dut: Option<&DutLosses>) -> Ledger {
+    account(course, topology, run, dut).expect("every step has a counter")
+}
+
+fn account(
+    course: &Course,
+    topology: Topology,
+    run: &Counters,
+    dut: Option<&DutLosses>,
+) -> Result<Ledger, MissingPoint> {
     let (left, right) = (Port::of(0, 1), Port::of(1, 1));
     let before = run.iter().map(|(source, values)| {
         (source.clone(), values.keys().map(|name| (name.clone(), 0)).collect())
     });
     let before: Counters = before.collect();
     let accounting = accounting(course, topology, (&left, &right));
-    accounting.account(dut, &before, run).expect("every step has a counter").ledger
+    accounting.account(dut, &before, run).map(|accounted| accounted.ledger)
 }
 
 #[test]
@@ -75,18 +91,18 @@ fn lossy() -> Counters {
     counters(&client, &server, &devices)
 }
 
+/// A DUT with one rule that drops.
+fn dropping() -> DutLosses {
+    let counters = Selection::new("nft", &["forward handle 7"]);
+    let rule = DropRule::new("nft forward", "dut_received", Place::Dut, counters);
+    DutLosses { drops: vec![rule], ..DutLosses::default() }
+}
+
 #[test]
 fn what_is_lost_has_a_place_and_the_name_of_the_counter_that_saw_it() {
-    let dut = DutLosses {
-        drops: vec![DropRule::new(
-            "nft forward",
-            "dut_received",
-            Place::Dut,
-            Selection::new("nft", &["forward handle 7"]),
-        )],
-        ..DutLosses::default()
-    };
+    let dut = dropping();
     let ledger = ledger(&course(CloseName::Fin, 64), Topology::Dut, &lossy(), Some(&dut));
+    assert_eq!(ledger.notes, [""; 0]);
     let mut drops: Vec<(&str, &str, u64)> =
         ledger.drops.iter().map(|d| (d.after.as_str(), d.name.as_str(), d.packets)).collect();
     drops.sort_unstable();
@@ -102,6 +118,28 @@ fn what_is_lost_has_a_place_and_the_name_of_the_counter_that_saw_it() {
     );
     assert_eq!((ledger.residual_packets, ledger.lost_packets()), (0, 5));
     assert!(ledger.faults.is_empty() && ledger.drops.iter().all(|d| d.place == Place::Dut));
+}
+
+#[test]
+fn a_counter_of_more_than_is_missing_is_noted_with_both_numbers() {
+    let mut run = lossy();
+    run.get_mut("nft").expect("a rule").insert("forward handle 7".to_owned(), 9);
+    let fin = course(CloseName::Fin, 64);
+    let lossy = ledger(&fin, Topology::Dut, &run, Some(&dropping()));
+    let named = lossy.drops.iter().filter(|drop| drop.name == "nft forward");
+    assert_eq!(named.map(|drop| drop.packets).sum::<u64>(), 3);
+    let [note] = &lossy.notes[..] else { panic!("{:?}", lossy.notes) };
+    assert!(note.starts_with("`nft forward` counted 9 packets, and at most 3 of"), "{note}");
+    // Where nothing is lost, it has no part in it.
+    let all = Counts { syn: 5, syn_ack: 5, established: 5, reset: 5, ..Counts::default() };
+    let mut run = counters(&all, &all, &[("nft", "forward handle 7", 9)]);
+    let whole = ledger(&course(CloseName::Rst, 0), Topology::Dut, &run, Some(&dropping()));
+    assert!(whole.notes.is_empty() && whole.drops.is_empty(), "{whole:?}");
+    // A device without its counter would leave its losses to others.
+    run.remove("gen0");
+    let error = account(&course(CloseName::Rst, 0), Topology::Dut, &run, None);
+    let error = error.expect_err("no counter").to_string();
+    assert!(error.contains("no counter gives `dut_rx_ring_full` (looked for gen0"), "{error}");
 }
 
 #[test]
