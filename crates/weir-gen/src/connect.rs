@@ -4,14 +4,14 @@
 //! that it leaves at the interface carries them on; [`ledger`] says how many reached which step,
 //! and where the others were lost. It never sends anything again but SYNs, if it is asked to.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_bpf::attach::{AttachError, Link};
 use weir_bpf::connect::{
-    ClientConfig, ConnectAttachError, ConnectClient, ConnectCounters, ConnectLoadError,
-    SentCounters,
+    ConnectAttachError, ConnectClient, ConnectCounters, ConnectLoadError, SentCounters,
 };
 use weir_bpf::generator::{CATCH_UP_NS, ThreadConfig};
 use weir_bpf::histogram::Histogram;
@@ -19,12 +19,13 @@ use weir_bpf::map::MapError;
 use weir_net::private::{PrivateNetns, PrivateNetnsError};
 use weir_wire::frame::Protocol;
 use weir_wire::mac::MacAddr;
-use weir_wire::range::AddrRange;
+use weir_wire::range::{AddrRange, Range, Range6, RangeError, RangeErrorKind, Swapped};
 use weir_wire::sizes::Sizes;
 use weir_wire::stream::{StreamSpec, size_bytes_min};
 use weir_wire::tcp::Flags;
 
 use crate::backend::{BATCH_FRAMES, RunOptions};
+use crate::clock;
 use crate::error::GeneratorError;
 use crate::live::{BATCH_PACED, CHUNK_PACKETS, park_link};
 use crate::pacing;
@@ -33,7 +34,8 @@ use crate::workers::{Work, Workers, check_cpus};
 pub mod ledger;
 
 pub use weir_bpf::connect::{
-    Close, PAYLOAD_BYTES_MAX, REPLY_BYTES_MIN, RETRIES_MAX, RETRY_AFTER, RETRY_FLOWS_MAX,
+    ClientConfig, Close, ConnectServer, PAYLOAD_BYTES_MAX, REPLY_BYTES_MIN, RETRIES_MAX,
+    RETRY_AFTER, RETRY_FLOWS_MAX, ServerConfig,
 };
 
 /// Bytes of a request where none are asked for.
@@ -65,6 +67,47 @@ pub enum ClientError {
     /// Counters could not be read.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// The clock could not be read.
+    #[error("cannot read the monotonic clock: {0}")]
+    Clock(io::Error),
+}
+
+/// Reads a range of the client's addresses: `ADDR[:PORT][-ADDR[:PORT]]`. Where no port is written,
+/// they have [`SOURCE_PORTS`].
+///
+/// # Errors
+/// [`RangeError`] if it is none.
+pub fn source_range(text: &str) -> Result<(AddrRange, Swapped), RangeError> {
+    match AddrRange::parse(text, 0) {
+        Err(error) if *error.kind() == RangeErrorKind::PortMissing => {
+            let (range, swapped) = AddrRange::parse(text, SOURCE_PORTS.0)?;
+            Ok((with_source_ports(&range), swapped))
+        }
+        parsed => parsed,
+    }
+}
+
+fn with_source_ports(range: &AddrRange) -> AddrRange {
+    match range {
+        AddrRange::V4(four) => {
+            AddrRange::V4(Range::new((four.addr_first, four.addr_last), SOURCE_PORTS))
+        }
+        AddrRange::V6(six) => {
+            let addrs = (six.addr_first, six.addr_last);
+            // The addresses are a range's already.
+            Range6::new(addrs, six.group, SOURCE_PORTS).map_or(*range, AddrRange::V6)
+        }
+    }
+}
+
+/// The largest frame of connections whose segments have so many bytes, bytes without FCS.
+#[must_use]
+pub const fn frame_bytes(is_ipv6: bool, payload_bytes: u16) -> u16 {
+    const ETHERNET: u16 = 14;
+    /// With timestamps.
+    const TCP: u16 = 32;
+    let ip = if is_ipv6 { 40 } else { 20 };
+    ETHERNET + ip + TCP + payload_bytes
 }
 
 /// The flows of connections, as one stream of SYNs; `weir_wire` says whether they can be.
@@ -191,6 +234,16 @@ impl Client {
         Ok((self.program.counters()?, self.program.sent()?))
     }
 
+    /// [`Self::counters`], with the time at which they were read: CLOCK_MONOTONIC, nanoseconds.
+    ///
+    /// # Errors
+    /// [`ClientError`] if it cannot be read.
+    pub fn reading(&self) -> Result<(u64, ConnectCounters, SentCounters), ClientError> {
+        let t_ns = clock::monotonic_ns().map_err(ClientError::Clock)?;
+        let (counters, sent) = self.counters()?;
+        Ok((t_ns, counters, sent))
+    }
+
     /// Times from SYN to SYN-ACK and from request to reply, nanoseconds: see
     /// [`ConnectClient::latency_ns`].
     ///
@@ -252,5 +305,26 @@ impl Job {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::range::Span as _;
+
+    use super::*;
+
+    #[test]
+    fn sources_without_ports_have_those_of_clients() {
+        for (text, ports, addresses) in [
+            ("10.0.0.1-10.0.0.9", (1024, 64_512), 9),
+            ("10.0.0.1:5-10.0.0.2", (5, 1), 2),
+            ("[2001:2::1]-[2001:2::ff]", (1024, 64_512), 255),
+        ] {
+            let (range, _) = source_range(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((range.port_first(), range.port_count()), ports, "{text}");
+            assert_eq!(range.addr_count(), addresses, "{text}");
+        }
+        assert!(source_range("10.0.0.1:0").is_err() && source_range("x").is_err());
     }
 }

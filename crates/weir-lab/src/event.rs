@@ -5,6 +5,7 @@
 use weir_results::bisect::Report;
 use weir_results::record::TrialRecord;
 use weir_results::search::record::ItemResult;
+use weir_results::unit::Unit;
 use weir_results::yardstick::Yardstick;
 
 /// Something that happened.
@@ -39,12 +40,14 @@ pub enum Event<'a> {
     },
     /// The trial enters a phase.
     Phase { name: &'static str },
-    /// Packets per second between two samples.
+    /// Packets or connections per second between two samples.
     Live {
         /// Delivered.
         rx_pps: f64,
         /// Offered.
         tx_pps: f64,
+        /// What the two count.
+        unit: Unit,
     },
     /// A trial is in the store.
     TrialFinished {

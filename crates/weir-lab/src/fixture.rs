@@ -84,6 +84,7 @@ fn ledger() -> Ledger {
         residual_packets: 0,
         residual_ratio: 0.0,
         faults: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

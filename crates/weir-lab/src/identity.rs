@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weir_results::dut::{Dut, DutFile, DutKind};
 use weir_results::toggle::Toggle;
-use weir_results::traffic::{Reverse, Senders, Streams};
+use weir_results::traffic::{Connect, Reverse, Senders, Streams, TrafficKind};
 use weir_wire::units::Rate;
 
 use crate::model::{Image, NetnsSpec, RssSpec, TestbedSpec, TrialTimes};
@@ -40,6 +40,8 @@ pub struct TrafficIdentity<'a> {
     pub rate: Rate,
     /// By whom.
     pub senders: &'a Senders,
+    /// What it is of.
+    pub kind: TrafficKind,
 }
 
 /// What every trial of a campaign shares.
@@ -118,7 +120,7 @@ fn netns_json(netns: &NetnsSpec) -> Value {
 
 impl TrafficIdentity<'_> {
     fn json(&self) -> Value {
-        let Self { streams, rate, senders } = *self;
+        let Self { streams, rate, senders, kind } = *self;
         let mut traffic = match streams.plain() {
             // Stores of before there was more than this go on.
             Some((src, dst, size_bytes)) => json!({
@@ -139,6 +141,14 @@ impl TrafficIdentity<'_> {
         }
         if *is_mesh {
             traffic["ports"] = "mesh".into();
+        }
+        if let TrafficKind::Connect(Connect { close, request_bytes, reply_bytes, count }) = kind {
+            traffic["connect"] = json!({
+                "close": close,
+                "request_bytes": request_bytes,
+                "reply_bytes": reply_bytes,
+                "count": count,
+            });
         }
         traffic
     }

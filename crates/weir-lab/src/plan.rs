@@ -19,6 +19,7 @@ use crate::spec::files::FileSource;
 use crate::spec::iterations::ITERATIONS_MAX;
 use crate::{identity, spec};
 
+mod connect;
 pub mod estimate;
 mod expand;
 mod hosts;
@@ -99,6 +100,7 @@ fn resolve_all(
     toggles::check(&spec, report);
     let series = expand::expand(&spec, &resolved, report);
     toggles::check_traffics(&spec, &series, report);
+    connect::check_spec(&spec, report);
     if let Some(TestbedSpec::Hosts(testbed)) = &spec.testbed {
         hosts::check_traffics(&spec, testbed, &series, report);
     }

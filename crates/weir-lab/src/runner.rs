@@ -27,6 +27,7 @@ use weir_results::record::{
     Check, Sample, TRIAL_SCHEMA, Times, TrialRecord, TrialResult, Verdict, VerdictKind,
 };
 use weir_results::traffic::Traffic;
+use weir_results::unit::Unit;
 use weir_results::verdict::{self, Evidence, Path};
 use weir_wire::units::whole_ns;
 
@@ -279,7 +280,8 @@ impl Runner<'_> {
             seed: self.plan.campaign.seed.wrapping_add(request.iteration.into()),
         };
         let outcome = self.outcome(&request.name, &what)?;
-        let verdict = judge(&outcome, path_of(self.plan, &request.traffic, paths));
+        let path = path_of(self.plan, &request.traffic, paths);
+        let verdict = judge(&outcome, path, request.traffic.kind.unit());
         let has_failed = |check: &Check| check.name == "profile" && !check.passed;
         let is_void = verdict.kind.is_void() || outcome.checks.iter().any(has_failed);
         let is_disturbed = verdict.kind == VerdictKind::Disturbed;
@@ -353,7 +355,7 @@ impl Runner<'_> {
         let times = self.plan.trial;
         let what = What { dut: None, traffic, times, packet_limit: None, seed: 0 };
         let outcome = self.outcome(name, &what)?;
-        let verdict = judge(&outcome, Path::Calibration);
+        let verdict = judge(&outcome, Path::Calibration, traffic.kind.unit());
         let about = About {
             cell_id: traffic.id.clone(),
             series_id: traffic.id.clone(),
@@ -497,7 +499,7 @@ fn line_rate_pps(link_bps: u64, traffic: &Traffic) -> f64 {
     link_bps / 8.0 / on_the_line
 }
 
-pub(crate) fn judge(outcome: &Outcome, path: Path) -> Verdict {
+pub(crate) fn judge(outcome: &Outcome, path: Path, unit: Unit) -> Verdict {
     match &outcome.not_measured {
         Some(why) => verdict::invalid(why.clone()),
         None => {
@@ -509,6 +511,7 @@ pub(crate) fn judge(outcome: &Outcome, path: Path) -> Verdict {
                 checks: &outcome.checks,
                 path,
                 machines: &first.chain(others).collect::<Vec<_>>(),
+                unit,
             })
         }
     }

@@ -8,6 +8,7 @@
 
 pub mod files;
 
+pub(crate) mod connect;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod fields;

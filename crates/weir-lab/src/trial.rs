@@ -31,6 +31,7 @@ use crate::testbed::{
 
 mod direction;
 mod figure;
+mod held;
 mod latency;
 mod prime;
 pub(crate) mod toggle;
@@ -44,6 +45,8 @@ const PROBE_PACKETS: u64 = 10;
 const PROBE_RATE_PPS: f64 = 1_000.0;
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
+/// No more packets than these are sent by the probes of one generator until their patience is over.
+pub(crate) const PROBES_MAX: u64 = 2_000;
 /// What a probe takes that gets through.
 pub(crate) const PROBE_TIME: Duration = PROBE_PATIENCE.saturating_add(Duration::from_millis(10));
 /// The rate that a burst as fast as it goes has at the least.
@@ -367,7 +370,9 @@ impl<'a> Runner<'a> {
             }
             return Ok(Some(outcome));
         }
-        if let Some(dut) = dut.filter(|d| d.keeps_flows()) {
+        // Making states is what connections are for.
+        let is_primed = self.trial.traffic.connect().is_none();
+        if let Some(dut) = dut.filter(|d| is_primed && d.keeps_flows()) {
             self.phase("prime");
             self.prime(rig, dut)?;
         }
@@ -384,8 +389,9 @@ impl<'a> Runner<'a> {
         for (sender, port) in ports.iter().enumerate() {
             let (arrived, sent) = self.probe_from(rig, sender)?;
             let of = if ports.len() > 1 { format!(" to dut{port}") } else { String::new() };
+            let things = self.trial.traffic.kind.unit().things();
             details.push(format!(
-                "{arrived} of the last {PROBE_PACKETS} packets arrived, {sent} sent{of}"
+                "{arrived} of the last {PROBE_PACKETS} {things} arrived, {sent} sent{of}"
             ));
             passed = arrived > 0;
             if !passed {
@@ -453,23 +459,15 @@ impl<'a> Runner<'a> {
         rig: &mut dyn Rig,
         mut dut: Option<&mut (dyn DutDriver + 'static)>,
     ) -> Result<Outcome, TrialError> {
+        let held = self.trial.traffic.connect().and_then(|connect| connect.count);
+        let known_before = held.map(|_| held::known(rig, dut.as_deref())).transpose()?.flatten();
         let before = all_counters(rig, dut.as_deref())?;
-        let mut windows = Vec::new();
-        let readings = match self.trial.packet_limit {
-            None if self.trial.turns.is_some() => {
-                windows = self.take_turns(rig)?;
-                toggle::readings_of_off(&windows).into_iter().map(|reading| vec![reading]).collect()
-            }
-            None => self.run_for_its_time(rig)?,
-            Some(packets) => {
-                self.phase("measure");
-                let first = rig.readings()?;
-                self.send(rig, Burst::of(self.trial.traffic), packets)?;
-                vec![first, rig.readings()?]
-            }
-        };
+        let (mut readings, windows) = self.run_measured(rig, held)?;
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
+        if held.is_some() {
+            readings.push(rig.readings()?);
+        }
         let after = all_counters(rig, dut.as_deref())?;
         let accounting = rig.accounting();
         let Accounted { ledger, run: counters, directions: ledgers } =
@@ -488,11 +486,20 @@ impl<'a> Runner<'a> {
         let traffic = self.trial.traffic;
         let totals: Vec<Reading> = readings.iter().map(|each| Reading::total(each)).collect();
         let samples = samples::of(&totals);
-        let result = TrialResult::of(&samples, direction::requested_by_all_pps(traffic));
+        let result = match held {
+            Some(count) => TrialResult::held(&samples, count),
+            None => TrialResult::of(&samples, direction::requested_by_all_pps(traffic)),
+        };
         let rules = &accounting.directions;
         let mut directions = direction::figures(rules, ledgers, &readings, traffic);
         let latency = self.latency(rig, result.rate_pps, &mut directions)?;
-        self.probe(rig, "probe-after")?;
+        match held {
+            // A DUT that holds all it can has no room for those of a probe.
+            Some(_) => self.check_held(&ledger, known_before, held::known(rig, dut.as_deref())?),
+            None => {
+                self.probe(rig, "probe-after")?;
+            }
+        }
         Ok(Outcome {
             samples,
             result,
@@ -512,6 +519,30 @@ impl<'a> Runner<'a> {
             host_log: String::new(),
             not_measured: None,
         })
+    }
+
+    /// The generator's run: readings of it, and what was measured of a toggle's windows.
+    fn run_measured(
+        &mut self,
+        rig: &mut dyn Rig,
+        held: Option<u64>,
+    ) -> Result<(Vec<Vec<Reading>>, Vec<toggle::Measured>), TrialError> {
+        if let Some(packets) = self.trial.packet_limit {
+            self.phase("measure");
+            let first = rig.readings()?;
+            self.send(rig, Burst::of(self.trial.traffic), packets)?;
+            return Ok((vec![first, rig.readings()?], Vec::new()));
+        }
+        if self.trial.turns.is_some() {
+            let windows = self.take_turns(rig)?;
+            let readings = toggle::readings_of_off(&windows).into_iter();
+            return Ok((readings.map(|reading| vec![reading]).collect(), windows));
+        }
+        let readings = match held {
+            Some(count) => self.open(rig, count)?,
+            None => self.run_for_its_time(rig)?,
+        };
+        Ok((readings, Vec::new()))
     }
 
     /// The generator's run, with its warm-up.
@@ -548,7 +579,8 @@ impl<'a> Runner<'a> {
             let now = rig.readings()?;
             if let Some(last) = readings.last() {
                 let (last, now) = (Reading::total(last), Reading::total(&now));
-                self.trial.observer.event(&figure::live(&last, &now));
+                let unit = self.trial.traffic.kind.unit();
+                self.trial.observer.event(&figure::live((&last, &now), unit));
             }
             readings.push(now);
             let passed = (cancel.now() - start).as_nanos() / times.sample.as_nanos().max(1);

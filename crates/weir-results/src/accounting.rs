@@ -30,6 +30,9 @@ pub struct Accounting {
     /// How they account for each direction of a traffic with several generators. Where there are
     /// any, the counting points, losses and gaps above are empty: they are the sums of these.
     pub directions: Vec<DirectionRules>,
+    /// Where what is accounted for are connections: the counters that name packets of theirs which
+    /// were lost, beside those of the DUT. The points are their steps then.
+    pub connections: Option<Vec<NamedLoss>>,
     /// Counts of somebody who stands beside a counting point and has no part in the traffic.
     pub opinions: Vec<PointRule>,
 }
@@ -46,6 +49,15 @@ pub struct DirectionRules {
     /// Whether what leaves the DUT this way came in by several ports, so that only the counting
     /// points from there on are about the same packets.
     pub is_merged: bool,
+}
+
+/// A counter of lost packets, each of which was one of a connection that ended with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedLoss {
+    /// The name of the gaps that they may be of: the way on which they were lost.
+    pub way: &'static str,
+    /// Name and place; which step they come after is for the gaps to say.
+    pub rule: DropRule,
 }
 
 /// A loss that is known by the counting points around it alone.
@@ -92,7 +104,7 @@ impl Accounting {
     /// The ledgers of the run between two readings of all counters; a calibration has no DUT.
     ///
     /// # Errors
-    /// When a counting point has no counter.
+    /// When a counting point has no counter, or, of connections, a loss on a device of the testbed.
     pub fn account(
         &self,
         dut: Option<&DutLosses>,
@@ -108,7 +120,11 @@ impl Accounting {
                 return Ok(Accounted { ledger, run: Counters::new(), directions });
             }
         };
-        let drops = self.drops(dut);
+        let drops = match &self.connections {
+            // Those of the DUT are of packets, and name what is missing below.
+            Some(_) => self.drops.clone(),
+            None => self.drops(dut),
+        };
         let (mut ledger, directions) = if self.directions.is_empty() {
             let strays = self.stray_ratio_max;
             (ledger::build_with_strays(&run, &self.points, &drops, strays)?, Vec::new())
@@ -121,6 +137,21 @@ impl Accounting {
         }
         for &Gap { after, name, place } in &self.gaps {
             ledger::attribute_gap(&mut ledger, after, name, place);
+        }
+        if let Some(named) = &self.connections {
+            for NamedLoss { way, rule } in named {
+                let counted = rule.counters.sum(&run);
+                let counted =
+                    counted.ok_or_else(|| MissingPoint::of(&rule.name, &rule.counters))?;
+                ledger::name_missing(&mut ledger, &[way], rule, counted);
+            }
+            let ways: Vec<&str> = named.iter().map(|loss| loss.way).collect();
+            // Which way it was going when the DUT dropped it, its counters do not say.
+            for rule in dut.iter().flat_map(|dut| &dut.drops) {
+                // Some of them exist only once they have counted.
+                let counted = rule.counters.sum(&run).unwrap_or(0);
+                ledger::name_missing(&mut ledger, &ways, rule, counted);
+            }
         }
         Ok(Accounted { ledger, run, directions })
     }

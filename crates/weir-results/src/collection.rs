@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
-use crate::number;
 use crate::proof::Ground;
 use crate::record::{Cost, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, ToggleSummary, Trial, turns};
 use crate::toggle::Role;
+use crate::traffic::Connect;
 use crate::yardstick::Yardstick;
 
 mod pattern;
 
+pub use crate::unit::Unit;
 pub use pattern::{BadPattern, SeriesPattern};
 
 /// The dimension that holds the image.
@@ -31,8 +32,14 @@ pub const GOAL: &str = "goal";
 pub const TRAFFIC: &str = "traffic";
 /// The dimension that holds the number of flows.
 pub const FLOWS: &str = "flows";
-/// The dimension that holds the frame size without FCS, in bytes.
+/// The dimension that holds the frame size without FCS, in bytes; connections have none.
 pub const SIZE_BYTES: &str = "size_bytes";
+/// The dimension that holds how connections end.
+pub const CLOSE: &str = "close";
+/// The dimension that holds the bytes of each connection's request.
+pub const REQUEST_BYTES: &str = "request_bytes";
+/// The dimension that holds the bytes of each connection's reply.
+pub const REPLY_BYTES: &str = "reply_bytes";
 
 /// Where a collection was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,44 +51,6 @@ pub enum Origin {
     Search,
     /// Results of another lab, imported.
     Archive,
-}
-
-/// What a figure counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// Packets per second.
-    Pps,
-    /// Bits per second.
-    Bps,
-}
-
-impl Unit {
-    /// As it is written behind a number.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pps => "pps",
-            Self::Bps => "bps",
-        }
-    }
-
-    /// A figure with its unit: `366.3 kpps`.
-    #[must_use]
-    pub fn written(self, value: f64) -> String {
-        match self {
-            Self::Pps => number::pps(value),
-            Self::Bps => number::bps(value),
-        }
-    }
-
-    /// Two figures, the lower first.
-    pub(crate) fn range(self, low: f64, high: f64) -> String {
-        match self {
-            Self::Pps => number::pps_range(low, high),
-            Self::Bps => number::bps_range(low, high),
-        }
-    }
 }
 
 /// The series of one store.
@@ -130,8 +99,8 @@ pub struct CollectedToggle {
 /// A series' place in one dimension.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// Name of the dimension: [`IMAGE`], [`DUT`], [`TRAFFIC`], [`FLOWS`], [`SIZE_BYTES`], or the
-    /// name of a sweep.
+    /// Name of the dimension: [`IMAGE`], [`DUT`], [`TRAFFIC`], [`FLOWS`], those of
+    /// [`kind_levels`], or the name of a sweep.
     pub dimension: String,
     /// As it was written.
     pub label: String,
@@ -187,7 +156,7 @@ impl Collection {
                 }
             });
             let name = series.name.clone();
-            CollectedSeries { name, levels: levels(series), unit: Unit::Pps, points, toggle }
+            CollectedSeries { name, levels: levels(series), unit: series.unit, points, toggle }
         };
         Self {
             name: data.campaign.name.clone(),
@@ -307,10 +276,30 @@ fn levels(series: &SeriesSummary) -> Vec<Level> {
     levels.push(level(DUT, &series.dut, None));
     levels.extend(series.sweep.iter().map(|(name, v)| level(name, &v.label, v.number)));
     levels.push(level(TRAFFIC, &series.traffic_base, None));
-    let (flows, size_bytes) = (series.flow_count, series.size_bytes);
+    let flows = series.flow_count;
     levels.push(level(FLOWS, &flows.to_string(), Some(flows as f64)));
-    levels.push(level(SIZE_BYTES, &size_bytes.to_string(), Some(f64::from(size_bytes))));
+    levels.extend(kind_levels(series.connect.as_ref(), series.size_bytes.into()));
     levels
+}
+
+/// The places of a traffic in the dimensions that only its kind has: the frame size of packets, in
+/// bytes without FCS, or what is done with each connection, whose frames have no size in common.
+#[must_use]
+pub fn kind_levels(connect: Option<&Connect>, size_bytes: f64) -> Vec<Level> {
+    let number = |dimension: &str, number: f64| Level {
+        dimension: dimension.to_owned(),
+        label: number.to_string(),
+        number: Some(number),
+    };
+    // How many are opened is the number that their figure is held against.
+    let Some(&Connect { close, request_bytes, reply_bytes, count: _ }) = connect else {
+        return vec![number(SIZE_BYTES, size_bytes)];
+    };
+    vec![
+        Level { dimension: CLOSE.to_owned(), label: close.name().to_owned(), number: None },
+        number(REQUEST_BYTES, request_bytes.into()),
+        number(REPLY_BYTES, reply_bytes.into()),
+    ]
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! packet between two counting points: lost to a named counter, or residual. It never corrects a
 //! number: where more packets came out of a step than went in, that is a fault and stays visible.
 
-use crate::counters::{Counters, DropRule, Place, PointRule};
+use crate::counters::{Counters, DropRule, Place, PointRule, Selection};
 use crate::record::{Drop, Ledger, Point};
 
 /// Builds the ledger from counter differences.
@@ -36,7 +36,7 @@ pub fn build_with_strays(
     let mut counted = Vec::with_capacity(points.len());
     for rule in points {
         let Some(packets) = rule.counters.sum(counters) else {
-            return Err(MissingPoint { name: rule.name, counters: rule.counters.describe() });
+            return Err(MissingPoint::of(rule.name, &rule.counters));
         };
         counted.push(Point {
             name: rule.name.to_owned(),
@@ -125,14 +125,21 @@ pub fn from_point(ledger: &Ledger, first: &str) -> Ledger {
     balance(points, drops, 0.0)
 }
 
-/// A counting point whose counters do not exist on this testbed or DUT.
+/// A counting point, or a loss, whose counters do not exist on this testbed or DUT.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no counter gives `{name}` (looked for {counters})")]
 pub struct MissingPoint {
-    /// The point.
-    pub name: &'static str,
+    /// The point, or the loss.
+    pub name: String,
     /// The counters that were looked for.
     pub counters: String,
+}
+
+impl MissingPoint {
+    /// What these counters would have given.
+    pub(crate) fn of(name: &str, counters: &Selection) -> Self {
+        Self { name: name.to_owned(), counters: counters.describe() }
+    }
 }
 
 /// Gives what is unexplained after the counting point `after` a name and a place: for a DUT that
@@ -158,6 +165,40 @@ pub fn attribute_gap(ledger: &mut Ledger, after: &str, name: &str, place: Place)
     // What is a fault stays one; what was none stays residual.
     let faults = std::mem::take(&mut ledger.faults);
     *ledger = Ledger { faults, ..balance(points, drops, f64::INFINITY) };
+}
+
+/// Gives what is missing on these ways the name of a counter of lost packets. No counter says after
+/// which step each of them was lost: they are taken from the first steps that lack something, and
+/// never more than are missing. Where it has counted more than that, not all of it was of these
+/// connections, and perhaps none: a note says so.
+pub(crate) fn name_missing(ledger: &mut Ledger, ways: &[&str], counter: &DropRule, counted: u64) {
+    let mut left = counted;
+    let mut named = Vec::new();
+    for drop in ledger.drops.iter_mut().filter(|drop| ways.contains(&drop.name.as_str())) {
+        let packets = left.min(drop.packets);
+        if packets == 0 {
+            continue;
+        }
+        left -= packets;
+        drop.packets -= packets;
+        named.push(Drop {
+            name: counter.name.clone(),
+            packets,
+            after: drop.after.clone(),
+            place: counter.place,
+            source: counter.counters.describe(),
+        });
+    }
+    ledger.drops.retain(|drop| drop.packets > 0);
+    ledger.drops.extend(named);
+    if left > 0 && ledger.lost_packets() > 0 {
+        ledger.notes.push(format!(
+            "`{}` counted {counted} packets, and at most {} of the lost connections can be due to \
+             it: some of those packets were not theirs",
+            counter.name,
+            counted - left
+        ));
+    }
 }
 
 /// Holds the gaps between the points against the named drops.
@@ -186,6 +227,7 @@ fn balance(points: Vec<Point>, drops: Vec<Drop>, stray_ratio_max: f64) -> Ledger
         drops,
         residual_packets,
         faults,
+        notes: Vec::new(),
     }
 }
 
@@ -209,6 +251,7 @@ impl Ledger {
             residual_packets: 0,
             residual_ratio: 0.0,
             faults,
+            notes: Vec::new(),
         }
     }
 

@@ -30,5 +30,6 @@ pub mod search;
 pub mod summary;
 pub mod toggle;
 pub mod traffic;
+pub mod unit;
 pub mod verdict;
 pub mod yardstick;

@@ -14,31 +14,19 @@ const TIME_DIGITS: u8 = 3;
 /// A packet rate with the unit that suits it: `0.8700 Mpps`, `50.00 kpps`, `12.00 pps`.
 #[must_use]
 pub fn pps(rate_pps: f64) -> String {
-    in_unit(rate_pps, Scale::pps(rate_pps))
-}
-
-/// Two packet rates, the lower first: `1.201–1.234 Mpps`, `98.21 kpps–0.1012 Mpps`.
-#[must_use]
-pub(crate) fn pps_range(low_pps: f64, high_pps: f64) -> String {
-    range((low_pps, Scale::pps(low_pps)), (high_pps, Scale::pps(high_pps)))
+    in_scale(rate_pps, Scale::pps(rate_pps))
 }
 
 /// Bits per second with the unit that suits them: `4,252 Mbit/s`, `50.00 kbit/s`.
 #[must_use]
 pub fn bps(rate_bps: f64) -> String {
-    in_unit(rate_bps, Scale::bps(rate_bps))
-}
-
-/// [`pps_range`] of bits.
-#[must_use]
-pub(crate) fn bps_range(low_bps: f64, high_bps: f64) -> String {
-    range((low_bps, Scale::bps(low_bps)), (high_bps, Scale::bps(high_bps)))
+    in_scale(rate_bps, Scale::bps(rate_bps))
 }
 
 /// A unit of rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
-    /// How many packets or bits per second make one of it.
+    /// How many packets, bits or connections make one of it.
     pub(crate) divisor: f64,
     pub(crate) name: &'static str,
 }
@@ -52,6 +40,16 @@ impl Scale {
     /// What bits per second are written in.
     pub(crate) fn bps(rate_bps: f64) -> Self {
         Self::suited(rate_bps, [(1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
+    }
+
+    /// What connections per second are written in.
+    pub(crate) fn cps(rate_cps: f64) -> Self {
+        Self::suited(rate_cps, [(1e6, "Mconn/s"), (1e3, "kconn/s"), (1.0, "conn/s")])
+    }
+
+    /// What a number of connections is written in.
+    pub(crate) fn connections(count: f64) -> Self {
+        Self::suited(count, [(1e6, "Mconn"), (1e3, "kconn"), (1.0, "conn")])
     }
 
     /// What a delay in nanoseconds is written in: the next one from where rounding would otherwise
@@ -78,14 +76,14 @@ impl Scale {
     }
 }
 
-fn in_unit(rate: f64, unit: Scale) -> String {
+pub(crate) fn in_scale(rate: f64, unit: Scale) -> String {
     format!("{} {}", significant(rate / unit.divisor, DIGITS), unit.name)
 }
 
-fn range((low, low_unit): (f64, Scale), (high, high_unit): (f64, Scale)) -> String {
-    let whole = in_unit(high, high_unit);
+pub(crate) fn range((low, low_unit): (f64, Scale), (high, high_unit): (f64, Scale)) -> String {
+    let whole = in_scale(high, high_unit);
     if low_unit != high_unit {
-        return format!("{}–{whole}", in_unit(low, low_unit));
+        return format!("{}–{whole}", in_scale(low, low_unit));
     }
     match significant(low / low_unit.divisor, DIGITS) {
         // Equal, as far as they are written.
@@ -301,14 +299,10 @@ mod tests {
         ] {
             assert_eq!(pps(rate_pps), text);
         }
-        assert_eq!(pps_range(1_201_000.0, 1_234_000.0), "1.201–1.234 Mpps");
-        assert_eq!(pps_range(98_210.0, 101_200.0), "98.21 kpps–0.1012 Mpps");
-        assert_eq!(pps_range(0.0, 0.0), "0 pps");
         let bits = [4_252e6, 480e6, 480e3, 48e3, 480.0].map(bps);
         let written =
             ["4,252 Mbit/s", "480.0 Mbit/s", "0.4800 Mbit/s", "48.00 kbit/s", "480.0 bit/s"];
         assert_eq!(bits, written);
-        assert_eq!(bps_range(48e3, 480e6), "48.00 kbit/s–480.0 Mbit/s");
     }
 
     #[test]

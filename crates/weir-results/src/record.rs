@@ -128,7 +128,8 @@ pub struct Phase {
     pub duration_ns: u64,
 }
 
-/// The figure of a trial.
+/// The figure of a trial. Rates are of what its traffic's [`crate::unit::Unit`] says: packets, or
+/// connections. Of connections that stay open, they are numbers of these and not rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
     /// Median of the samples: packets per second delivered at the sink.
@@ -272,11 +273,13 @@ impl Cost {
     }
 }
 
-/// The five counting points of a packet's way, in order, and the drops between them.
+/// The five counting points of a packet's way, in order, and the drops between them. Of
+/// connections, the points are their steps, each counted by one of the ends, and every number of
+/// packets is one of connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
     /// `offered`, `accepted`, `dut_received`, `dut_forwarded`, `delivered`; a calibration has no
-    /// `dut_…` points.
+    /// `dut_…` points. Of connections `syn_sent`, `syn_seen` and so on.
     pub points: Vec<Point>,
     /// Named losses between the points.
     pub drops: Vec<Drop>,
@@ -286,6 +289,9 @@ pub struct Ledger {
     pub residual_ratio: f64,
     /// Gaps where more came out than went in, in words. Not empty means the trial is invalid.
     pub faults: Vec<String>,
+    /// What is uncertain about the names of losses, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A counting point.
@@ -412,11 +418,11 @@ pub struct Check {
 pub struct Sample {
     /// Nanoseconds since the first reading of the measurement.
     pub t_ns: u64,
-    /// Packets received by the sink since then.
+    /// Packets received by the sink since then, or connections that came through.
     pub rx_packets: u64,
-    /// Bytes received, without FCS.
+    /// Bytes received, without FCS; of connections they are not counted.
     pub rx_bytes: u64,
-    /// Packets offered since then.
+    /// Packets offered since then, or connections opened.
     pub tx_packets: u64,
 }
 
@@ -457,6 +463,7 @@ mod tests {
             residual_packets: 0,
             residual_ratio: 0.0,
             faults: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

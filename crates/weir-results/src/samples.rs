@@ -133,6 +133,27 @@ impl TrialResult {
     }
 }
 
+impl TrialResult {
+    /// The figure of connections that are opened and stay open: how many came through in the end.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of connections stay below 2^53")]
+    pub fn held(samples: &[Sample], requested: u64) -> Self {
+        let (held, opened) =
+            samples.last().map_or((0, 0), |last| (last.rx_packets, last.tx_packets));
+        let figure = held as f64;
+        Self {
+            rate_pps: figure,
+            rate_pps_min: figure,
+            rate_pps_max: figure,
+            offered_pps: opened as f64,
+            // A count that only rises has no level that could trend or jump.
+            trend_ratio: None,
+            jump_ratio: None,
+            ..Self::of(samples, Some(requested as f64))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +187,15 @@ mod tests {
         let figure = TrialResult::of(&[], Some(50_000.0));
         assert_eq!(figure.sample_count, 0);
         assert_eq!(figure.requested_pps, Some(50_000.0));
+    }
+
+    #[test]
+    fn what_is_held_is_what_came_through_in_the_end() {
+        let readings = [reading(0, 7), reading(100_000_000, 27), reading(200_000_000, 57)];
+        let figure = TrialResult::held(&of(&readings), 100);
+        assert_eq!((figure.rate_pps, figure.offered_pps), (50.0, 100.0));
+        assert_eq!((figure.requested_pps, figure.sample_count), (Some(100.0), 2));
+        assert_eq!((figure.trend_ratio, TrialResult::held(&[], 9).rate_pps), (None, 0.0));
     }
 
     #[test]

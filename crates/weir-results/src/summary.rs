@@ -29,6 +29,8 @@ pub use turns::ToggleSummary;
 pub use analysis::{ComparisonAnalysis, CostAnalysis, SeriesAnalysis};
 
 use crate::matrix::{Campaign, SweepValue};
+use crate::traffic::Connect;
+use crate::unit::{Unit, is_pps};
 use crate::yardstick::Yardstick;
 
 use crate::record::{Delays, Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
@@ -173,6 +175,17 @@ pub struct SeriesSummary {
     /// Name of the traffic without the sweep values that it carries.
     pub traffic_base: String,
     pub flow_count: u64,
+    /// What its figures count, whatever the names of their fields say; packets per second where it
+    /// is absent.
+    #[serde(default, skip_serializing_if = "is_pps")]
+    pub unit: Unit,
+    /// What is done with each connection, where its traffic is of connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Connect>,
+    /// Whether the DUT still knew, after each valid iteration, the connections that came through
+    /// and stay open; false where it does not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub knows_connections: bool,
     /// Values of the sweeps, in their order.
     pub sweep: Vec<(String, SweepValue)>,
     /// Position on the numeric axis, where the campaign has one.
@@ -377,6 +390,12 @@ impl CampaignSummary {
             }
         }
         groups
+    }
+
+    /// What its figures count: those of a specification count one thing.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        self.series.first().map_or(Unit::Pps, |series| series.unit)
     }
 
     /// The names of the DUTs, in the order of the specification.

@@ -3,6 +3,8 @@
 //! In files a stream is the table that [`weir_wire::describe`] reads: texts by field, of which
 //! those at their defaults are left out. Stores of before there was a list of streams are still
 //! read. MAC addresses belong to the testbed; none stands here.
+//!
+//! A traffic of connections has one stream, of the SYNs that open them.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +20,12 @@ use weir_wire::units::Rate;
 use weir_wire::vlan::Tag;
 use weir_wire::walk::Walk;
 
+use crate::unit::Unit;
+
+pub mod connect;
 mod senders;
 
+pub use connect::Connect;
 pub use senders::{LINKS_MAX, Reverse, Sender, Senders, mirrors, partner, parts};
 
 /// The most streams of a generator: their numbers have eight bits in the packets' signature.
@@ -38,10 +44,49 @@ pub struct Traffic {
     pub id: String,
     /// What is sent.
     pub streams: Streams,
-    /// Rate of each generator that sends it, total over its threads and streams.
+    /// Rate of each generator that sends it, total over its threads and streams: packets per
+    /// second, or connections.
     pub rate: Rate,
     /// Who sends it, and what is sent against it.
     pub senders: Senders,
+    /// What is measured with it.
+    pub kind: TrafficKind,
+}
+
+/// What a traffic is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficKind {
+    /// Packets, each by itself.
+    #[default]
+    Packets,
+    /// TCP connections.
+    Connect(Connect),
+}
+
+impl TrafficKind {
+    /// What its figures count.
+    #[must_use]
+    pub const fn unit(&self) -> Unit {
+        match self {
+            Self::Packets => Unit::Pps,
+            Self::Connect(Connect { count: Some(_), .. }) => Unit::Connections,
+            Self::Connect(_) => Unit::Cps,
+        }
+    }
+
+    /// How a rate of its is written in specifications: `50kpps`, or `50k` connections.
+    #[must_use]
+    pub fn rate_text(&self, rate: Rate) -> String {
+        match self {
+            Self::Packets => rate.to_string(),
+            Self::Connect(_) => connect::rate_text(rate),
+        }
+    }
+
+    fn is_packets(&self) -> bool {
+        matches!(self, Self::Packets)
+    }
 }
 
 /// Streams that can be sent together, with their names.
@@ -52,6 +97,15 @@ pub struct Streams {
 }
 
 impl Traffic {
+    /// What connections are opened, if it is of connections.
+    #[must_use]
+    pub const fn connect(&self) -> Option<&Connect> {
+        match &self.kind {
+            TrafficKind::Packets => None,
+            TrafficKind::Connect(connect) => Some(connect),
+        }
+    }
+
     /// Flows of all streams of all generators together; answers belong to the flow that they
     /// answer.
     #[must_use]
@@ -224,8 +278,11 @@ fn fields(spec: &StreamSpec, weight: Option<u32>) -> BTreeMap<&'static str, Stri
 struct TrafficFile {
     name: String,
     id: String,
-    #[serde(with = "display")]
-    rate: Rate,
+    /// As [`TrafficKind::rate_text`] writes it.
+    rate: String,
+    /// Absent where it is of packets.
+    #[serde(default, skip_serializing_if = "TrafficKind::is_packets")]
+    kind: TrafficKind,
     /// For readers; it follows from the streams.
     flow_count: u64,
     #[serde(default)]
@@ -303,12 +360,14 @@ enum TrafficFileError {
     Count(usize),
     #[error("{0} links: there are 1 to {LINKS_MAX}")]
     Links(u16),
+    #[error("`rate`: {0}")]
+    Rate(String),
 }
 
 impl From<Traffic> for TrafficFile {
     fn from(traffic: Traffic) -> Self {
         let flow_count = traffic.flow_count();
-        let Traffic { name, id, streams, rate, senders } = traffic;
+        let Traffic { name, id, streams, rate, senders, kind } = traffic;
         // A part of a traffic, which has another first port, is in no file.
         let Senders { reverse, threads, links, is_mesh, first_port: _ } = senders;
         let reverse = reverse
@@ -316,7 +375,8 @@ impl From<Traffic> for TrafficFile {
         Self {
             name,
             id,
-            rate,
+            rate: kind.rate_text(rate),
+            kind,
             flow_count,
             streams: tables(&streams),
             reverse,
@@ -383,7 +443,13 @@ impl TryFrom<TrafficFile> for Traffic {
             first_port: 0,
         };
         let streams = of_tables(listed)?;
-        let traffic = Self { name: file.name, id: file.id, streams, rate: file.rate, senders };
+        let rate = match file.kind {
+            TrafficKind::Packets => file.rate.parse::<Rate>().map_err(|error| error.to_string()),
+            TrafficKind::Connect(_) => connect::parse_rate(&file.rate),
+        };
+        let rate = rate.map_err(TrafficFileError::Rate)?;
+        let TrafficFile { name, id, kind, .. } = file;
+        let traffic = Self { name, id, streams, rate, senders, kind };
         match traffic.stream_count_max() {
             count if count > STREAMS_MAX => Err(TrafficFileError::Count(count)),
             _ => Ok(traffic),

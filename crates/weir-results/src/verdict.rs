@@ -8,8 +8,9 @@ use weir_stats::Threshold;
 
 use crate::counters::Place;
 use crate::machine_use::{CpuUse, MachineUse};
-use crate::number::{self, pps};
+use crate::number;
 use crate::record::{Check, Drop, Ledger, TrialResult, Verdict, VerdictKind};
+use crate::unit::Unit;
 
 const RESIDUAL_MAX: Threshold = Threshold::new(
     "residual_max",
@@ -180,6 +181,8 @@ pub struct Evidence<'a> {
     pub path: Path,
     /// What its machines did meanwhile, by name; the DUT's, or the one that carries all, has none.
     pub machines: &'a [(&'a str, &'a MachineUse)],
+    /// What the figure counts.
+    pub unit: Unit,
 }
 
 /// What is known of the path without the DUT.
@@ -245,12 +248,13 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
         return Some(invalid(format!("check `{}` failed: {}", check.name, check.detail)));
     }
     if e.ledger.points.first().is_none_or(|p| p.packets == 0) {
-        return Some(invalid("the generator offered no packet"));
+        return Some(invalid(format!("the generator offered no {}", e.unit.things())));
     }
     if e.ledger.residual_ratio > RESIDUAL_MAX.value {
         return Some(invalid(format!(
-            "{} packets ({}) are not explained by any counter; at most {} may be",
+            "{} {} ({}) are not explained by any counter; at most {} may be",
             e.ledger.residual_packets,
+            e.unit.things(),
             number::share(e.ledger.residual_ratio),
             number::percent(RESIDUAL_MAX.value),
         )));
@@ -389,6 +393,7 @@ fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
 
 /// What limited a figure that stands.
 fn limit(e: &Evidence<'_>) -> Verdict {
+    let things = e.unit.things();
     let loss = e.ledger.loss_ratio();
     let rate = e.result.rate_pps;
     let ratio = e.path.rate_pps().map(|path| rate / path);
@@ -402,19 +407,23 @@ fn limit(e: &Evidence<'_>) -> Verdict {
     if !keeps_rate(e.result) && loss <= 1.0 - RATE_KEPT_MIN.value {
         return verdict(
             VerdictKind::GeneratorBound,
-            format!("{} of the packets were lost{}", number::share(loss), rate_not_kept(e.result)),
+            format!("{} of the {things} were lost{}", number::share(loss), rate_not_kept(e)),
         );
     }
     match (located(e.ledger), ratio) {
         (Some(Place::Sink), _) => verdict(
             VerdictKind::SinkBound,
-            format!("{} of the packets were lost, most of them at the sink", number::share(loss)),
+            format!("{} of the {things} were lost, most of them at the sink", number::share(loss)),
         ),
         (Some(Place::Generator), _) => verdict(
             VerdictKind::GeneratorBound,
             format!(
-                "{} of the packets were lost before they left the generator",
-                number::share(loss)
+                "{} of the {things} were lost {}",
+                number::share(loss),
+                match e.unit {
+                    Unit::Pps | Unit::Bps => "before they left the generator",
+                    Unit::Cps | Unit::Connections => "most of them at the generator",
+                }
             ),
         ),
         (_, Some(r)) if at_line => verdict(
@@ -425,11 +434,13 @@ fn limit(e: &Evidence<'_>) -> Verdict {
             invalid("a loss in the DUT, in a run that has no DUT")
         }
         (Some(Place::Dut), _) => match overrun(e.ledger, dut_machine(e)) {
-            Some(overrun) => verdict(VerdictKind::RingBound, ring_bound_reason(&overrun, loss)),
+            Some(overrun) => {
+                verdict(VerdictKind::RingBound, ring_bound_reason(&overrun, (loss, things)))
+            }
             None => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, ratio)),
         },
         (None, _) => invalid(format!(
-            "{} of the packets were lost, and no place lost {} of them",
+            "{} of the {things} were lost, and no place lost {} of them",
             number::share(loss),
             number::percent(PLACE_SHARE_MIN.value)
         )),
@@ -456,7 +467,7 @@ fn loss_free(e: &Evidence<'_>, loss: f64, of_line: Option<f64>) -> Verdict {
             format!(
                 "all that was offered was delivered (loss {}): more may be possible{}{}",
                 number::share(loss),
-                rate_not_kept(e.result),
+                rate_not_kept(e),
                 unknown_path(e.path),
             ),
         ),
@@ -469,12 +480,12 @@ fn keeps_rate(r: &TrialResult) -> bool {
 }
 
 /// Says so if the generator did not keep the rate that was asked for.
-fn rate_not_kept(r: &TrialResult) -> String {
-    match r.requested_pps {
-        Some(asked) if !keeps_rate(r) => format!(
+fn rate_not_kept(e: &Evidence<'_>) -> String {
+    match e.result.requested_pps {
+        Some(asked) if !keeps_rate(e.result) => format!(
             "; the generator did not keep its rate: asked {}, offered {}",
-            pps(asked),
-            pps(r.offered_pps)
+            e.unit.written(asked),
+            e.unit.written(e.result.offered_pps)
         ),
         _ => String::new(),
     }
@@ -519,9 +530,9 @@ fn dut_machine<'a>(e: &Evidence<'a>) -> Option<&'a MachineUse> {
     e.machines.iter().find(|(name, _)| name.is_empty()).map(|(_, machine)| *machine)
 }
 
-fn ring_bound_reason(overrun: &Overrun<'_>, loss: f64) -> String {
+fn ring_bound_reason(overrun: &Overrun<'_>, (loss, things): (f64, &str)) -> String {
     format!(
-        "the DUT lost {} of the packets, most of them as `{}`, although its busiest CPU was idle \
+        "the DUT lost {} of the {things}, most of them as `{}`, although its busiest CPU was idle \
          for {} of the time, long enough for all of them: they came, or were fetched, in bursts \
          that the ring does not hold",
         number::share(loss),
@@ -550,9 +561,10 @@ fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: Option<f64>) -> String {
         (None, path) => unknown_path(path).to_owned(),
     };
     format!(
-        "the DUT lost {} of the packets{most}{delivered}{margin}{}",
+        "the DUT lost {} of the {}{most}{delivered}{margin}{}",
         number::share(loss),
-        rate_not_kept(e.result)
+        e.unit.things(),
+        rate_not_kept(e)
     )
 }
 

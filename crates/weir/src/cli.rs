@@ -329,6 +329,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   weir lab run labs/quick/lab.toml
   weir lab run labs/quick/lab.toml -n 3 --only '*.flows-128'
+  weir lab run labs/connections/lab.toml     connections per second, instead of packets
   weir lab run lab.toml --out results/night --resume
   weir lab run lab.toml --wait 30m";
 

@@ -188,7 +188,7 @@ impl Ledger {
 
 /// Who counts a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub enum End {
     Client,
     Server,
 }
@@ -237,6 +237,15 @@ pub fn missing(course: &Course, client: &Counts, server: Option<&Counts>) -> Vec
         }
     }
     found
+}
+
+/// The steps of a connection as both ends count them, in their order: who counts each, and its
+/// name. Without the part behind its last `_`, that is the name of a count of [`Counts`].
+#[must_use]
+pub fn steps(course: &Course) -> Vec<(End, &'static str)> {
+    let none = Counts::default();
+    let chains = chains(course, &none, Some(&none));
+    chains.into_iter().flatten().map(|(end, name, _)| (end, name)).collect()
 }
 
 fn difference(from: u64, to: u64) -> i64 {

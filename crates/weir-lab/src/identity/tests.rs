@@ -8,6 +8,8 @@ use super::*;
 use crate::model::{NetnsSpec, RssSpec};
 use weir_results::dut::Dut;
 
+const PACKETS: TrafficKind = TrafficKind::Packets;
+
 fn testbed() -> TestbedSpec {
     TestbedSpec::Netns(NetnsSpec {
         generator_cpus: None,
@@ -54,7 +56,8 @@ fn streams(list: &[&[(&str, &str)]]) -> Streams {
 fn the_settings_of_a_toggle_are_a_part_of_it() {
     let (testbed, trial, streams) = (testbed(), trial(), streams(&[&PLAIN]));
     let senders = Senders::default();
-    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
+    let traffic =
+        TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders, kind: PACKETS };
     let id = |toggle: Option<(&str, &str)>| {
         let kind = DutKind::Linux { sysctls: BTreeMap::new(), nft: None };
         let toggle = toggle.map(|(on, off)| Toggle { on: on.into(), off: off.into() });
@@ -72,7 +75,8 @@ const PLAIN: [(&str, &str); 2] =
 fn id_of(testbed: &TestbedSpec, trial: &TrialTimes, dut: &DutKind, sweep: &[&str]) -> String {
     let streams = streams(&[&PLAIN]);
     let senders = Senders::default();
-    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
+    let traffic =
+        TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders, kind: PACKETS };
     let sweep: Vec<String> = sweep.iter().map(|value| (*value).to_owned()).collect();
     let dut = Dut { name: "dut".to_owned(), kind: dut.clone(), toggle: None };
     series_id(Setting { testbed, trial }, None, &dut, &sweep, traffic)
@@ -82,7 +86,10 @@ fn traffic_id_of(streams: &Streams) -> String {
     let (testbed, trial) = (testbed(), trial());
     let setting = Setting { testbed: &testbed, trial: &trial };
     let senders = Senders::default();
-    traffic_id(setting, TrafficIdentity { streams, rate: Rate::Max, senders: &senders })
+    traffic_id(
+        setting,
+        TrafficIdentity { streams, rate: Rate::Max, senders: &senders, kind: PACKETS },
+    )
 }
 
 /// Whatever changes a packet changes the id; a name or a default that is written out does not.

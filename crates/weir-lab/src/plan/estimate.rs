@@ -9,6 +9,7 @@ use std::time::Duration;
 use weir_results::dut::DutKind;
 use weir_results::matrix::Series;
 use weir_stats::priming::prime_time;
+use weir_wire::units::Rate;
 
 use crate::model::qemu::{self, Setup};
 use crate::model::{Cell, Plan, TestbedSpec};
@@ -73,7 +74,7 @@ impl Estimate {
                 estimate.profiles += one.total();
             }
         }
-        let calibration = |series: &Series| TESTBED_WORK + probes(series) + traffic(plan);
+        let calibration = |series: &Series| TESTBED_WORK + probes(series) + traffic(plan, series);
         estimate.calibrations = plan.calibrations().into_iter().map(calibration).sum();
         estimate.run = Self::run(plan, estimate.total());
         estimate
@@ -106,12 +107,13 @@ impl Estimate {
             DutKind::WeirFw { .. } => FIREWALL_WORK,
             DutKind::Command { .. } => COMMAND_WORK,
         };
-        let priming = match series.dut.kind.seems_to_keep_flows() {
+        let is_primed = series.traffic.connect().is_none();
+        let priming = match is_primed && series.dut.kind.seems_to_keep_flows() {
             true => prime_time(walked(&series.traffic).iter().map(|(_, count)| count).sum()),
             false => Duration::ZERO,
         };
         let setup = TESTBED_WORK + machine + device + probes(series);
-        Self { boots, setup, priming, traffic: traffic(plan), ..Self::default() }
+        Self { boots, setup, priming, traffic: traffic(plan, series), ..Self::default() }
     }
 
     /// All of it.
@@ -143,8 +145,13 @@ pub(crate) fn look(trials: Duration, most: Duration) -> Duration {
 }
 
 /// What every trial sends for its figures.
-fn traffic(plan: &Plan) -> Duration {
+fn traffic(plan: &Plan, series: &Series) -> Duration {
     let trial = &plan.trial;
+    let held = series.traffic.connect().and_then(|connect| connect.count);
+    if let (Some(count), Rate::Pps(rate_cps)) = (held, series.traffic.rate) {
+        let opening = Duration::try_from_secs_f64(count as f64 / rate_cps);
+        return opening.unwrap_or(Duration::MAX).saturating_add(trial.drain);
+    }
     let latency = trial.latency.map_or(Duration::ZERO, |latency| latency + trial.drain);
     trial.warmup + trial.duration + trial.drain + latency
 }

@@ -12,6 +12,7 @@ use weir_results::traffic::Traffic;
 use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
 use crate::model::{Image, TestbedSpec};
+use crate::plan::connect::ConnectValues;
 use crate::plan::resolve::{
     DutTemplates, Resolved, TrafficTemplates, TreeContent, TreeFileTemplate,
 };
@@ -149,32 +150,38 @@ fn values_at<'s>(
     templates: &TrafficTemplates,
     point: &Point<'_>,
 ) -> Option<Values<'s>> {
+    let is_of_connections = spec.connect.is_some();
     let known = |name: &str| point.iter().any(|(sweep, _)| *sweep == name);
     let value = |written: &'s Text, template: &Template| {
         let complete = template.is_complete(known);
         complete.then(|| Value { text: substitute(template, point), written })
     };
-    let rate = |written: Option<&'s Text>, template: Option<&Template>| {
-        // A rate that was refused is as good as none; the error stands.
+    let optional = |written: Option<&'s Text>, template: Option<&Template>| {
+        // What was refused is as good as nothing; the error stands.
         written.zip(template).and_then(|(written, template)| value(written, template))
     };
     let stream = |(written, templates): (&'s StreamText, &Vec<Template>)| {
         let fields = written.fields.iter().zip(templates);
         let fields = fields.map(|((name, text), template)| Some((*name, value(text, template)?)));
-        Some(StreamValues { span: &written.span, fields: fields.collect::<Option<_>>()? })
+        let fields = fields.collect::<Option<_>>()?;
+        Some(StreamValues { span: &written.span, fields, is_of_connections })
     };
     let streams = spec.streams.iter().zip(&templates.streams).map(stream);
     let streams = streams.collect::<Option<_>>()?;
-    let there = rate(spec.rate.as_ref(), templates.rate.as_ref());
+    let there = optional(spec.rate.as_ref(), templates.rate.as_ref());
     let reverse = match spec.senders.reverse.as_ref().zip(templates.reverse.as_ref()) {
         None => None,
         Some((written, (template, templates))) => {
             let streams = written.streams.iter().zip(templates).map(stream);
             let streams = streams.collect::<Option<_>>()?;
-            Some((rate(written.rate.as_ref(), template.as_ref()), streams))
+            Some((optional(written.rate.as_ref(), template.as_ref()), streams))
         }
     };
-    Some(Values { rate: there, streams, reverse, senders: &spec.senders })
+    let connect = spec.connect.as_ref().map(|spec| {
+        let count = optional(spec.count.as_ref(), templates.count.as_ref());
+        ConnectValues { spec, count }
+    });
+    Some(Values { rate: there, streams, reverse, senders: &spec.senders, connect })
 }
 
 /// A DUT's configuration at a point, and its toggle, of templates that are complete.
@@ -273,7 +280,8 @@ fn one_series(
     checked: &Checked,
 ) -> Series {
     let (streams, senders) = (&checked.streams, &checked.senders);
-    let determinants = TrafficIdentity { streams, rate: checked.rate, senders };
+    let kind = checked.kind;
+    let determinants = TrafficIdentity { streams, rate: checked.rate, senders, kind };
     let mut traffic_name = spec.name.text.clone();
     let mut name = image.map_or_else(String::new, |image| format!("{}.", image.name));
     name.push_str(&dut.name);
@@ -299,6 +307,7 @@ fn one_series(
             streams: checked.streams.clone(),
             rate: checked.rate,
             senders: checked.senders.clone(),
+            kind,
         },
     }
 }

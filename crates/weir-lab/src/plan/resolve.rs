@@ -89,6 +89,8 @@ pub(crate) struct TrafficTemplates {
     pub(crate) streams: Vec<Vec<Template>>,
     /// Of what is sent the other way: the rate, and the same of each stream.
     pub(crate) reverse: Option<(Option<Template>, Vec<Vec<Template>>)>,
+    /// How many connections are opened and stay open.
+    pub(crate) count: Option<Template>,
     /// The sweeps that it refers to.
     pub(crate) sweeps: BTreeSet<String>,
 }
@@ -114,6 +116,7 @@ pub(crate) fn resolve(
         let back = templates.reverse.iter();
         let back = back.flat_map(|(rate, streams)| streams.iter().flatten().chain(rate));
         let parts = templates.streams.iter().flatten().chain(&templates.rate).chain(back);
+        let parts = parts.chain(&templates.count);
         let found = check_references(parts, &[&sweeps], report);
         used.extend(found.iter().cloned());
         templates.sweeps = found;
@@ -303,7 +306,7 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
-    let TrafficSpec { name: _, rate, streams, senders } = traffic;
+    let TrafficSpec { name: _, rate, streams, senders, connect } = traffic;
     let mut read = |rate: &Option<Text>, streams: &[StreamText]| {
         let streams = streams.iter().map(|stream| {
             stream.fields.iter().map(|(_, text)| Template::in_spec(text, report)).collect()
@@ -313,7 +316,9 @@ fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTempl
     };
     let (rate, streams) = read(rate, streams);
     let reverse = senders.reverse.as_ref().map(|reverse| read(&reverse.rate, &reverse.streams));
-    TrafficTemplates { rate, streams, reverse, sweeps: BTreeSet::new() }
+    let count = connect.as_ref().and_then(|connect| connect.count.as_ref());
+    let count = count.map(|text| Template::in_spec(text, report));
+    TrafficTemplates { rate, streams, reverse, count, sweeps: BTreeSet::new() }
 }
 
 /// Checks a DUT's references, and that its parameters are used and are not sweeps as well.

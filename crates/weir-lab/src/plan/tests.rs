@@ -13,6 +13,7 @@ use crate::model::qemu::Setup;
 use crate::spec::files::MemoryFiles;
 
 mod bad_input;
+mod connect;
 mod golden;
 mod places;
 mod senders;
@@ -395,6 +396,25 @@ fn the_example_campaigns_of_receive_side_scaling_are_good() {
         flows_of_queue[usize::from(steering.place(steering.hash(flow)).queue)] += 1;
     }
     assert_eq!(flows_of_queue, [32, 32]);
+}
+
+#[test]
+fn the_example_campaigns_of_connections_are_good() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/connections");
+    let load = |name: &str| {
+        let loaded = load(&labs.join(name), &spec::files::DiskFiles, &Overrides::default());
+        let (plan, warnings) = loaded.unwrap_or_else(|errors| panic!("{}", errors[0]));
+        assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
+        plan
+    };
+    let closed = load("lab.toml");
+    assert_eq!((closed.series.len(), closed.calibrations().len()), (15, 5));
+    let seconds = view::estimated_duration(&closed).as_secs();
+    assert!((300..600).contains(&seconds), "{seconds}");
+    let held = load("held.toml");
+    assert_eq!((held.series.len(), held.calibrations().len()), (18, 6));
+    let counts = held.series.iter().map(|s| s.traffic.connect().and_then(|c| c.count));
+    assert_eq!(counts.max(), Some(Some(8_000_000)));
 }
 
 const MACHINES: &str = r#"

@@ -4,7 +4,10 @@
 //! [`weir_wire::traffic`]'s. Added here are the places of errors in the specification, and the
 //! limits of the testbed.
 
-use weir_results::traffic::{NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Traffic};
+use weir_gen::connect::{SERVER_PORT, source_range};
+use weir_results::traffic::{
+    NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Traffic, TrafficKind,
+};
 use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
@@ -12,8 +15,9 @@ use weir_wire::rss::Settings;
 use weir_wire::stream::{StreamError, StreamFrames, StreamSpec};
 use weir_wire::units::{Rate, UnitError, format_count, parse_count, parse_rate};
 
+use super::connect::{self, ConnectValues};
 use super::senders;
-use super::value::{Value, error_at};
+use super::value::{RATE_PPS_MAX, Value, error_at};
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
 use crate::model::TestbedSpec;
 use crate::plan::network;
@@ -21,9 +25,6 @@ use crate::spec::senders::SendersSpec;
 
 /// The most flows of a traffic.
 const FLOWS_MAX: u64 = 1 << 32;
-
-/// The rate that no software can be asked for in earnest.
-const RATE_PPS_MAX: f64 = 1e9;
 
 /// Fields that the `netns` testbed refuses, and why.
 const REFUSED: [(&str, &str, &str); 2] = [
@@ -49,6 +50,8 @@ pub(crate) struct Values<'a> {
     /// The same of what is sent the other way.
     pub(crate) reverse: Option<(Option<Value<'a>>, Vec<StreamValues<'a>>)>,
     pub(crate) senders: &'a SendersSpec,
+    /// What is done with connections, where it is of those.
+    pub(crate) connect: Option<ConnectValues<'a>>,
 }
 
 /// The values of a stream, in the order of the text; `src` and `dst` are among them.
@@ -56,6 +59,8 @@ pub(crate) struct StreamValues<'a> {
     /// Place of its table.
     pub(crate) span: &'a Span,
     pub(crate) fields: Vec<(&'static str, Value<'a>)>,
+    /// Whether they are the SYNs of connections.
+    pub(crate) is_of_connections: bool,
 }
 
 impl StreamValues<'_> {
@@ -80,6 +85,7 @@ pub(crate) struct Checked {
     pub(crate) streams: Streams,
     pub(crate) rate: Rate,
     pub(crate) senders: Senders,
+    pub(crate) kind: TrafficKind,
 }
 
 /// Reads and checks the values; what is wrong is reported.
@@ -100,8 +106,12 @@ pub(crate) fn check(
     check_tags(values, (&streams, reverse.as_ref()), testbed, report)?;
     let senders = senders::check(values.senders, reverse, testbed, report)?;
     let last = values.streams.last()?;
+    let kind = match &values.connect {
+        None => TrafficKind::Packets,
+        Some(connect) => connect::check(connect, (&streams, rate), testbed, report)?,
+    };
     let all = (String::new(), String::new());
-    let traffic = Traffic { name: all.0, id: all.1, streams, rate, senders };
+    let traffic = Traffic { name: all.0, id: all.1, streams, rate, senders, kind };
     if traffic.stream_count_max() > STREAMS_MAX {
         let count = traffic.stream_count_max();
         let message = format!(
@@ -114,8 +124,8 @@ pub(crate) fn check(
         too_many_flows(last, Some(traffic.flow_count()), report);
         return None;
     }
-    let Traffic { streams, rate, senders, .. } = traffic;
-    Some(Checked { streams, rate, senders })
+    let Traffic { streams, rate, senders, kind, .. } = traffic;
+    Some(Checked { streams, rate, senders, kind })
 }
 
 /// Which way a stream goes: from the networks of sources to those of destinations, or back.
@@ -142,7 +152,9 @@ fn one_way(
         next_number += some.as_ref().map_or(1, Vec::len);
         streams.push(some);
     }
+    let is_of_connections = written.iter().any(|stream| stream.is_of_connections);
     let rate = match rate {
+        Some(value) if is_of_connections => connect::rate(value, report),
         Some(value) => self::rate(value, testbed, report),
         None => Some(Rate::Max),
     };
@@ -212,7 +224,7 @@ fn described(
     }
     let ends = ["src", "dst"].map(|name| {
         let value = values.get(name)?;
-        let range = range(name, value, report)?;
+        let range = range(name, values.is_of_connections, value, report)?;
         let is_inside = match testbed {
             Some(testbed @ (TestbedSpec::Netns(_) | TestbedSpec::Qemu(_))) => {
                 let is_source = (name == "src") == (way == Way::There);
@@ -319,8 +331,18 @@ fn field_of(error: &StreamError) -> &'static str {
     }
 }
 
-fn range(name: &str, value: &Value<'_>, report: &mut Report) -> Option<AddrRange> {
-    match AddrRange::parse(&value.text, Range::PORT_DEFAULT) {
+fn range(
+    name: &str,
+    is_of_connections: bool,
+    value: &Value<'_>,
+    report: &mut Report,
+) -> Option<AddrRange> {
+    let parsed = match (is_of_connections, name) {
+        (false, _) => AddrRange::parse(&value.text, Range::PORT_DEFAULT),
+        (true, "src") => source_range(&value.text),
+        (true, _) => AddrRange::parse(&value.text, SERVER_PORT),
+    };
+    match parsed {
         Ok((range, swapped)) => {
             let what = match (swapped.addr, swapped.port) {
                 (false, false) => return Some(range),

@@ -3,6 +3,9 @@
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
 use crate::spec::fields::Text;
 
+/// The rate that no software can be asked for in earnest.
+pub(super) const RATE_PPS_MAX: f64 = 1e9;
+
 /// A substituted value and the place that it was written at.
 pub(crate) struct Value<'a> {
     pub(crate) text: String,

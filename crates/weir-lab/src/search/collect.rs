@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::item::Item;
 use weir_results::collection::{
-    CollectedPoint, CollectedSeries, Collection, DUT, FLOWS, GOAL, IMAGE, Level, Origin,
-    SIZE_BYTES, TRAFFIC, Unit,
+    CollectedPoint, CollectedSeries, Collection, DUT, FLOWS, GOAL, IMAGE, Level, Origin, TRAFFIC,
+    kind_levels,
 };
 use weir_results::record::{Verdict, VerdictKind};
 use weir_results::search::record::{GoalRecord, ItemResult, Limit};
@@ -39,7 +39,7 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
     CollectedSeries {
         name: format!("{}.{label}", item.base_name()),
         levels: levels(item, goal),
-        unit: Unit::Pps,
+        unit: item.series.traffic.kind.unit(),
         points: vec![CollectedPoint {
             iteration: item.repeat,
             value: goal.lower_pps.unwrap_or(0.0),
@@ -83,7 +83,7 @@ fn levels(item: &Item, goal: &GoalRecord) -> Vec<Level> {
     let flows = series.traffic.flow_count();
     levels.push(level(FLOWS, &flows.to_string(), Some(flows as f64)));
     let size_bytes = series.traffic.streams.mean_bytes().round();
-    levels.push(level(SIZE_BYTES, &format!("{size_bytes:.0}"), Some(size_bytes)));
+    levels.extend(kind_levels(series.traffic.connect(), size_bytes));
     levels
 }
 

@@ -47,6 +47,9 @@ pub enum ItemError {
          other series with --only"
     )]
     Links { series: String },
+    /// Connections cannot be searched so.
+    #[error("series `{series}`: its traffic is of connections: {cause}")]
+    Connections { series: String, cause: String },
     /// A burst comes from one generator.
     #[error(
         "series `{series}`: its traffic goes in both directions, and back-to-back frames are a \
@@ -71,6 +74,9 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     let mut items = Vec::new();
     for index in used {
         let series = &plan.series[index];
+        if let Some(cause) = connections_refusal(&series.traffic, terms) {
+            return Err(ItemError::Connections { series: series.name.clone(), cause });
+        }
         let senders = series.traffic.each_sender();
         if let Some(sender) = senders.iter().find(|sender| sender.rate != Rate::Max) {
             let (series, rate) = (series.name.clone(), sender.rate.to_string());
@@ -92,6 +98,26 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     Ok(items)
 }
 
+/// Why connections cannot be searched so, if they cannot.
+fn connections_refusal(traffic: &Traffic, terms: &Terms) -> Option<String> {
+    let connect = traffic.connect()?;
+    let is_other = |test: &&Test| !matches!(test, Test::Throughput | Test::LossCurve);
+    if connect.count.is_some() {
+        let cause = "they stay open, and a search finds a rate: sweep `count` in a campaign";
+        return Some(cause.to_owned());
+    }
+    if let Some(test) = terms.tests.iter().find(is_other) {
+        return Some(format!("they have no test \"{}\": leave it out of [search]", test.name()));
+    }
+    if terms.sizes.iter().any(|size| size.sizes().is_some()) {
+        return Some("`sizes` in [search] are those of packets: leave them out".to_owned());
+    }
+    // As fast as it goes, SYNs crowd out what carries connections on, so that is no bound.
+    terms.max_load_pps.is_none().then(|| {
+        "set `max_load` in [search], the most connections per second that are tried".to_owned()
+    })
+}
+
 fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<Item, ItemError> {
     let mut series = series.clone();
     let mut name = series.name.clone();
@@ -108,17 +134,27 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
         if let Some(reverse) = &mut senders.reverse {
             reverse.streams = sized(&reverse.streams)?;
         }
-        let identity = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
+        let kind = series.traffic.kind;
+        let identity =
+            TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders, kind };
         let id = identity::traffic_id(setting(plan, &series), identity);
         name = format!("{name}.size={size}");
         let traffic = format!("{}.size={size}", series.traffic.name);
-        series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max, senders };
+        series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max, senders, kind };
         if let TestbedSpec::Hosts(hosts) = &plan.testbed
             && let Some(cause) = hosts::refusal(hosts, &series.traffic)
         {
             let (series, size) = (series.name, size.to_string());
             return Err(ItemError::Size { series, size, cause });
         }
+    }
+    if let (Some(_), Some(max_load_pps)) = (series.traffic.connect(), terms.max_load_pps) {
+        // The path is calibrated at the highest load.
+        let Traffic { streams, senders, kind, .. } = &series.traffic;
+        let rate = Rate::Pps(max_load_pps);
+        let identity = TrafficIdentity { streams, rate, senders, kind: *kind };
+        let id = identity::traffic_id(setting(plan, &series), identity);
+        (series.traffic.id, series.traffic.rate) = (id, rate);
     }
     // Which other sizes are searched beside it, and how often, changes nothing.
     let asked = Terms { sizes: vec![size], repeats: 1, ..terms.clone() };

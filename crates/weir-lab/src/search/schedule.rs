@@ -127,6 +127,7 @@ impl<'a> Searches<'a> {
             dut: item.series.dut.name.clone(),
             sweep: item.series.sweep.clone(),
             traffic: item.series.traffic.name.clone(),
+            unit: item.series.traffic.kind.unit(),
             frames: item.frames(),
             calibrated_pps: known.path_pps,
             generator_pps: known.generator_pps,

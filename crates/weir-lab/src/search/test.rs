@@ -66,9 +66,10 @@ impl Loads {
         let max_pps = given.unwrap_or(path_pps);
         let min_pps = terms.min_load_pps.unwrap_or(max_pps * MIN_LOAD_SHARE);
         if !(max_pps > 0.0 && max_pps.is_finite() && min_pps <= max_pps) {
+            let unit = item.series.traffic.kind.unit().title().to_lowercase();
             let reason = format!(
-                "loads would go from {min_pps:.0} to {max_pps:.0} packets per second: the path \
-                 carries {path_pps:.0} without the DUT; lower `min_load`"
+                "loads would go from {min_pps:.0} to {max_pps:.0} {unit}: the path carries \
+                 {path_pps:.0} without the DUT; lower `min_load`"
             );
             return Err(RunError::Loads { name: item.name.clone(), reason });
         }

@@ -5,6 +5,7 @@ use weir_results::matrix::SweepValue;
 use weir_wire::units::parse_number;
 
 use crate::diagnostic::{Report, quote};
+use crate::spec::connect::{self, ConnectSpec};
 use crate::spec::fields::{self, Fields, Text};
 use crate::spec::senders::{self, SendersSpec};
 use crate::spec::streams::{StreamText, refuse_beside_streams, stream, stream_fields, streams};
@@ -24,6 +25,8 @@ pub(crate) struct TrafficSpec {
     /// One at least.
     pub(crate) streams: Vec<StreamText>,
     pub(crate) senders: SendersSpec,
+    /// What is done with connections, where it is of those.
+    pub(crate) connect: Option<ConnectSpec>,
 }
 
 impl Named for TrafficSpec {
@@ -34,15 +37,21 @@ impl Named for TrafficSpec {
 
 /// One `[[traffic]]`.
 pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<TrafficSpec> {
-    let known: Vec<&str> = ["name"].into_iter().chain(stream_fields()).collect();
-    let known = [&known[..], &["rate", "streams"], &senders::FIELDS].concat();
-    fields.refuse_unknown(&known, report);
+    let is_of_connections = connect::is_kind(fields, report)?;
+    let of_packets: Vec<&str> = stream_fields().chain(["streams"]).chain(senders::FIELDS).collect();
+    let known = [&of_packets[..], &["name", "kind", "rate"], &connect::FIELDS].concat();
+    connect::refuse_unknown(fields, (&known, is_of_connections), report);
+    match is_of_connections {
+        true => connect::refuse_fields_of_packets(fields, &of_packets, report),
+        false => connect::refuse_fields(fields, report),
+    }
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
     }
     let rate = fields.text_or_number("rate", report);
     let streams = match fields.get("streams") {
+        _ if is_of_connections => vec![connect::stream(fields, report)?],
         None => vec![stream(fields, stream_fields(), report)?],
         Some(list) => {
             refuse_beside_streams(fields, report);
@@ -50,7 +59,11 @@ pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Tr
         }
     };
     let senders = senders::senders(fields, (rate.as_ref(), &streams), report)?;
-    Some(TrafficSpec { name: name?, rate, streams, senders })
+    let connect = match is_of_connections {
+        true => Some(connect::connect(fields, report)?),
+        false => None,
+    };
+    Some(TrafficSpec { name: name?, rate, streams, senders, connect })
 }
 
 /// A sweep as written.

@@ -36,6 +36,7 @@ use super::{Rig, Testbed, TestbedError, Topology};
 use crate::model::{NetnsSpec, TestbedSpec};
 
 mod accounts;
+mod ends;
 mod exclusive;
 mod host;
 mod host_wide;

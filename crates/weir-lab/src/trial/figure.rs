@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_results::counters::Counters;
 use weir_results::record::{Ledger, TrialResult};
 use weir_results::samples::per_second;
+use weir_results::unit::Unit;
 
 use super::Outcome;
 use crate::event::Event;
@@ -52,10 +53,11 @@ pub(super) fn no_probe(ledger: Ledger, counters: Counters) -> Outcome {
 }
 
 /// What a viewer is shown between two readings.
-pub(super) fn live(earlier: &Reading, later: &Reading) -> Event<'static> {
+pub(super) fn live((earlier, later): (&Reading, &Reading), unit: Unit) -> Event<'static> {
     let span = later.t_ns - earlier.t_ns;
     Event::Live {
         rx_pps: per_second(later.rx_packets - earlier.rx_packets, span).unwrap_or(0.0),
         tx_pps: per_second(later.tx_packets - earlier.tx_packets, span).unwrap_or(0.0),
+        unit: unit.of_samples(),
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use weir_machine::host::{Command, Program};
 use weir_results::record::Cost;
 use weir_results::toggle::{Role, Toggle, Window};
+use weir_results::unit::Unit;
 use weir_stats::shuffle::SplitMix64;
 
 use super::{Runner, TrialError, figure, host_of};
@@ -94,7 +95,8 @@ impl Runner<'_> {
             let after = rig.dut_moment()?;
             let start_ns = *start_ns.get_or_insert(before.reading.t_ns);
             let window = window((pair, role), start_ns, &before, &after);
-            self.trial.observer.event(&figure::live(&before.reading, &after.reading));
+            let readings = (&before.reading, &after.reading);
+            self.trial.observer.event(&figure::live(readings, Unit::Pps));
             measured.push((window, [before.reading, after.reading]));
         }
         Ok(measured)

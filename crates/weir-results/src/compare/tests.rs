@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
+use crate::collection::{CollectedPoint, Level as Place, Origin, Unit, kind_levels};
 use crate::document::Terminal;
 use crate::record::{Cost, TrialRecord, Verdict, VerdictKind};
 use crate::toggle::{Role, Toggle, Window};
+use crate::traffic::Connect;
+use crate::traffic::connect::Close;
 use crate::yardstick::tests::reading;
 
 fn place(dimension: &str, label: &str, number: Option<f64>) -> Place {
@@ -316,6 +318,52 @@ fn numbers_agree_however_they_are_written() {
     }
     let stores = [store("old", "a", 1.0), new];
     assert_eq!(compare(&stores, Asked::default()).unwrap().matched.len(), 4);
+}
+
+/// A store of one DUT with connections of several kinds.
+fn connecting(name: &str, kinds: &[(Close, u16, u16)]) -> Collection {
+    let one = |(index, &(close, request_bytes, reply_bytes)): (usize, &(Close, u16, u16))| {
+        let connect = Connect { close, request_bytes, reply_bytes, count: None };
+        let mut levels = vec![place("dut", "pf", None)];
+        levels.extend(kind_levels(Some(&connect), 74.0));
+        let mut series = series(&format!("pf.{index}"), levels, &around(5e4));
+        series.unit = Unit::Cps;
+        series
+    };
+    collection(name, kinds.iter().enumerate().map(one).collect())
+}
+
+#[test]
+fn connections_are_paired_with_those_that_do_the_same() {
+    let kinds = [(Close::Fin, 64, 128), (Close::Rst, 64, 128), (Close::Fin, 0, 2)];
+    let mut turned = kinds;
+    turned.reverse();
+    let stores = [connecting("old", &kinds), connecting("new", &turned)];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let pairs = report.matched.iter().map(|m| (m.baseline.name.as_str(), m.other.name.as_str()));
+    let pairs: Vec<_> = pairs.collect();
+    assert_eq!(pairs, [("pf.0", "pf.2"), ("pf.1", "pf.1"), ("pf.2", "pf.0")]);
+    let stores = [connecting("old", &kinds[..1]), connecting("new", &kinds[1..2])];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let changed: Vec<_> = report.changed.iter().map(|c| (&*c.dimension, &*c.other)).collect();
+    assert_eq!(changed, [("close", "rst")]);
+}
+
+#[test]
+fn connections_are_not_compared_with_packets_or_with_those_that_stay_open() {
+    let closed = connecting("closed", &[(Close::Fin, 64, 128)]);
+    let mut packets = connecting("pps", &[(Close::Fin, 64, 128)]);
+    let mut open = connecting("conn", &[(Close::None, 64, 128)]);
+    packets.series[0].unit = Unit::Pps;
+    packets.series[0].levels = vec![place("dut", "pf", None)];
+    packets.series[0].levels.extend(kind_levels(None, 60.0));
+    open.series[0].unit = Unit::Connections;
+    for (other, unit) in [(packets, "pps"), (open, "conn")] {
+        let stores = [closed.clone(), other];
+        let Err(error) = compare(&stores, Asked::default()) else { panic!("compared with {unit}") };
+        let sentence = format!("pf.0: counts conn/s, but pf.0 of {unit} counts {unit}");
+        assert!(error.to_string().contains(&sentence), "{error}");
+    }
 }
 
 #[test]

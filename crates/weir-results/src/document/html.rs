@@ -33,9 +33,9 @@ const SCRIPTS: [&str; 5] = [
 ];
 
 /// What stands behind a number, and stays with it.
-const UNITS: [&str; 17] = [
-    "%", "±", "Mpps", "kpps", "pps", "Gbit/s", "Mbit/s", "kbit/s", "bit/s", "d", "h", "min", "s",
-    "ms", "µs", "ns", "MiB",
+const UNITS: [&str; 23] = [
+    "%", "±", "Mpps", "kpps", "pps", "Gbit/s", "Mbit/s", "kbit/s", "bit/s", "Mconn/s", "kconn/s",
+    "conn/s", "Mconn", "kconn", "conn", "d", "h", "min", "s", "ms", "µs", "ns", "MiB",
 ];
 
 pub(super) fn page(document: &Document) -> String {

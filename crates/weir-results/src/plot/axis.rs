@@ -93,11 +93,7 @@ impl Quantity {
     /// Rates, on an axis in the unit in which the largest of them, `max`, is written.
     #[must_use]
     pub fn rates(max: f64, unit: Unit) -> Self {
-        let scale = match unit {
-            Unit::Pps => Scale::pps(max),
-            Unit::Bps => Scale::bps(max),
-        };
-        Self { measure: Measure::Rate(unit), unit: scale }
+        Self { measure: Measure::Rate(unit), unit: unit.scale(max) }
     }
 
     /// Delays in nanoseconds, on an axis in the unit in which the largest of them is written.
@@ -163,8 +159,7 @@ impl Quantity {
     #[must_use]
     fn tick_with_unit(self, value: f64) -> String {
         let unit = match self.measure {
-            Measure::Rate(Unit::Pps) => Scale::pps(value),
-            Measure::Rate(Unit::Bps) => Scale::bps(value),
+            Measure::Rate(unit) => unit.scale(value),
             Measure::Delay => Scale::delay(value),
             Measure::Loss => self.unit,
         };

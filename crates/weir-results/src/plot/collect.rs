@@ -273,10 +273,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
         panel.legend = panel.curves.iter().any(|c| !c.name.is_empty());
     }
     let ideal = if request.ideal { add_ideals(&mut panels, x) } else { String::new() };
-    let title = format!(
-        "{} by {x}",
-        if unit == Unit::Pps { "Packets per second" } else { "Bits per second" }
-    );
+    let title = format!("{} by {x}", unit.title());
     Ok(Figure {
         description: format!(
             "Median {} of the iterations against {x}, one curve for each of: {}.",

@@ -6,7 +6,7 @@
 
 use super::{Report, dut_label, group_label, is_valid};
 use crate::document::{Record, Tag};
-use crate::number::{count, counted_len, pps, pps_range, share};
+use crate::number::{count, counted_len, share};
 use crate::plot::{About, RowAbout};
 use crate::samples;
 use crate::summary::{SeriesSummary, Trial};
@@ -64,12 +64,14 @@ pub(super) fn of_samples(report: &Report<'_>, series: &SeriesSummary) -> Vec<Row
 /// What is told of a trial: where it is from, value, verdict, drops.
 fn of_trial(series: &SeriesSummary, folder: &str, (record, _): &Trial) -> About {
     let repeated = if folder.starts_with("rejected/") { ", repeated" } else { "" };
+    let unit = series.unit;
     let mut lines = vec![
         format!("{}, iteration {}{repeated}", name(series), record.iteration),
         format!(
-            "{} delivered of {} offered",
-            pps(record.result.rate_pps),
-            pps(record.result.offered_pps)
+            "{} {} of {} offered",
+            unit.written(record.result.rate_pps),
+            unit.done().to_lowercase(),
+            unit.written(record.result.offered_pps)
         ),
         format!("{}: {}", record.verdict.kind.name(), record.verdict.reason.replace('`', "")),
     ];
@@ -78,7 +80,8 @@ fn of_trial(series: &SeriesSummary, folder: &str, (record, _): &Trial) -> About 
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
     for drop in drops.iter().take(DROPS_MAX) {
         let of_offered = share(ratio(drop.packets, offered));
-        lines.push(format!("{}: {} packets, {of_offered}", drop.name, count(drop.packets)));
+        let (lost, things) = (count(drop.packets), unit.things());
+        lines.push(format!("{}: {lost} {things}, {of_offered}", drop.name));
     }
     if drops.is_empty() {
         lines.push("no drops counted".to_owned());
@@ -93,8 +96,8 @@ fn of_trial(series: &SeriesSummary, folder: &str, (record, _): &Trial) -> About 
 pub(super) fn of_series(report: &Report<'_>, series: &SeriesSummary) -> About {
     let mut lines = vec![name(series)];
     if let Some(rate) = series.rate_pps {
-        lines.push(format!("median {}", pps(rate.median)));
-        let range = pps_range(rate.min, rate.max);
+        lines.push(format!("median {}", series.unit.written(rate.median)));
+        let range = series.unit.range(rate.min, rate.max);
         lines.push(format!("{range} over {}", counted_len(rate.count, "iteration")));
     }
     let verdict = &series.verdict;

@@ -8,11 +8,12 @@ use weir_stats::welch::VALUES_MIN;
 
 use super::{Report, dut_label, group_label, toggles, words};
 use crate::document::Line;
-use crate::number::{self, pps};
+use crate::number;
 use crate::record::VerdictKind;
 use crate::summary::analysis::{ComparisonAnalysis, CostAnalysis};
 use crate::summary::cost::CostFigure;
 use crate::summary::{CONFIDENCE, CampaignSummary, Comparison, SeriesSummary};
+use crate::unit::Unit;
 
 /// One sentence over all comparisons, for each DUT that was compared.
 pub(super) fn leads(summary: &CampaignSummary) -> Vec<Line> {
@@ -136,7 +137,9 @@ fn under(summary: &CampaignSummary, series: &SeriesSummary) -> String {
 }
 
 fn rate(series: &SeriesSummary) -> String {
-    let rate = |median| format!("{}{}", pps(median), words::each_direction(series, |s| s.median));
+    let rate = |median| {
+        format!("{}{}", series.unit.written(median), words::each_direction(series, |s| s.median))
+    };
     series.median_pps().map_or_else(|| "no figure".to_owned(), rate)
 }
 
@@ -148,7 +151,7 @@ fn mean(series: &SeriesSummary, mean_pps: f64) -> String {
         true => words::each_direction(series, |s| s.mean),
         false => String::new(),
     };
-    format!("{}{parts}", pps(mean_pps))
+    format!("{}{parts}", series.unit.written(mean_pps))
 }
 
 /// Iterations that may prove something.
@@ -161,11 +164,26 @@ fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
     if series.rate_pps.is_none() {
         return void(summary, series);
     }
-    Line::new().strong(dut_label(series)).text(" forwards ").strong(rate(series)).text(format!(
+    Line::new().strong(dut_label(series)).text(does(series)).strong(rate(series)).text(format!(
         " {}, {}.",
         under(summary, series),
         words::limit(series)
     ))
+}
+
+/// What a DUT does, with the spaces around it: ` forwards `.
+fn does(series: &SeriesSummary) -> String {
+    let verb = match series.unit {
+        Unit::Connections if series.knows_connections => "holds",
+        unit => unit.verb(),
+    };
+    format!(" {verb} ")
+}
+
+/// What the second of two does, where the first has been named: nothing that need be said again.
+fn too(first: &SeriesSummary, second: &SeriesSummary) -> String {
+    let verb = does(second);
+    if verb == does(first) { " ".to_owned() } else { verb }
 }
 
 fn void(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
@@ -203,9 +221,9 @@ fn comparing(
         };
         return Line::new()
             .strong(second)
-            .text(format!(" forwards {} and ", rate(other)))
+            .text(format!("{}{} and ", does(other), rate(other)))
             .strong(first)
-            .text(format!(" {} {under}: {why}; {ending}.", rate(baseline)));
+            .text(format!("{}{} {under}: {why}; {ending}.", too(other, baseline), rate(baseline)));
     };
     let means = (mean(baseline, analysis.baseline_mean_pps), mean(other, analysis.other_mean_pps));
     if analysis.is_proven() {
@@ -213,7 +231,7 @@ fn comparing(
         let size = percent(analysis.difference_percent.abs(), decimals(analysis));
         return Line::new()
             .strong(second)
-            .text(" forwards ")
+            .text(does(other))
             .strong(means.1)
             .text(" on average, ")
             .strong(format!("{size} % {word}"))
@@ -224,9 +242,9 @@ fn comparing(
             ));
     }
     if analysis.word == NOT_DUT_LIMITED {
-        let line = Line::new().strong(second).text(format!(" forwards {} and ", rate(other)));
-        let line = line.strong(first).text(format!(" {} {under}", rate(baseline)));
-        return line.text(format!("; {ending}."));
+        let line = Line::new().strong(second).text(format!("{}{} and ", does(other), rate(other)));
+        let line = line.strong(first).text(format!("{}{}", too(other, baseline), rate(baseline)));
+        return line.text(format!(" {under}; {ending}."));
     }
     let why = match analysis.word.as_str() {
         "other-programs" => "what other programs had of the CPUs may be all of it, and ",
@@ -402,15 +420,41 @@ pub(super) fn method(report: &Report<'_>) -> String {
             number::duration(t.warmup_ns)
         )
     });
+    let unit = report.summary.unit();
+    let counted = match unit {
+        Unit::Pps | Unit::Bps => {
+            format!("the median of packets per second delivered at the sink,{trial},")
+        }
+        Unit::Cps => format!(
+            "the median of connections per second that came through all of their steps,{trial},"
+        ),
+        Unit::Connections => "the number of connections that came through their steps and are not \
+                              closed, of those that were opened,"
+            .to_owned(),
+    };
+    let sizes = match unit {
+        Unit::Pps | Unit::Bps => {
+            " Frame sizes are given without and with the 4 bytes of FCS. 1 Mpps is 1,000,000 \
+             packets per second. A figure is enough for a full-duplex link with IMIX (7 IP packets \
+             of 40 bytes, 4 of 576, 1 of 1,500) if so many of those make the link's speed in both \
+             directions, counted with 14 bytes of Ethernet header each; that the DUT forwards \
+             those sizes as fast as the ones sent is not tested."
+        }
+        Unit::Cps => {
+            " Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
+             connections."
+        }
+        Unit::Connections => {
+            " A DUT holds them where it tells how many connections it has, and had as many more in \
+             the end (the check `held`); of others it is not known how many they still had. \
+             Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
+             connections."
+        }
+    };
     format!(
-        "A figure is the median over iterations; an iteration's figure is the median of packets \
-         per second delivered at the sink,{trial}, on a DUT built afresh. Differences are between \
-         means (\"on average\"), by Welch's test and Fieller's interval of the ratio at {} % for \
-         all comparisons together. Frame sizes are given without and with the 4 bytes of FCS. \
-         1 Mpps is 1,000,000 packets per second. A figure is enough for a full-duplex link with \
-         IMIX (7 IP packets of 40 bytes, 4 of 576, 1 of 1,500) if so many of those make the link's \
-         speed in both directions, counted with 14 bytes of Ethernet header each; that the DUT \
-         forwards those sizes as fast as the ones sent is not tested.",
+        "A figure is the median over iterations; an iteration's figure is {counted} on a DUT built \
+         afresh. Differences are between means (\"on average\"), by Welch's test and Fieller's \
+         interval of the ratio at {} % for all comparisons together.{sizes}",
         CONFIDENCE.percent()
     )
 }

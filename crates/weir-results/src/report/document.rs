@@ -14,6 +14,7 @@ use crate::matrix::Order;
 use crate::number;
 use crate::plot::Format;
 use crate::summary::CampaignData;
+use crate::unit::Unit;
 
 pub(super) fn document(report: &Report<'_>) -> Document {
     let summary = &report.summary;
@@ -51,7 +52,8 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     document.folded("statistics", "Statistics", statistics::blocks(report));
     let sizes = levels::table(summary).map(Block::from).into_iter().collect();
     document.folded("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
-    document.folded("ledger", "Where the packets went", ledgers(report));
+    let went = format!("Where the {} went", summary.unit().things());
+    document.folded("ledger", &went, ledgers(report));
     document.folded("profiles", profile::TITLE, profile::blocks(&report.data.profiles));
     document.folded("samples", "Over time", samples(report));
     let iterations = Block::Only(Outputs::PAGE, tables::iterations(report));
@@ -254,8 +256,14 @@ fn ministat(report: &Report<'_>) -> Vec<Block> {
     if blocks.is_empty() {
         return blocks;
     }
-    let note = "In packets per second. ministat tests every set against the first, alone, by \
-                Student's t with one pooled spread: the comparisons above decide, not this.";
+    let note = format!(
+        "In {}. ministat tests every set against the first, alone, by Student's t with one pooled \
+         spread: the comparisons above decide, not this.",
+        match report.summary.unit() {
+            Unit::Connections => "connections".to_owned(),
+            unit => unit.title().to_lowercase(),
+        }
+    );
     [Block::note(note)].into_iter().chain(blocks).collect()
 }
 
@@ -264,8 +272,18 @@ fn ledgers(report: &Report<'_>) -> Vec<Block> {
     if tables.is_empty() {
         return tables;
     }
-    let note = "Medians over the valid iterations, shares of offered; medians of entries need not \
-                add up to the packet, the ledgers of single iterations do.";
+    let note = match report.summary.unit().is_of_connections() {
+        false => {
+            "Medians over the valid iterations, shares of offered; medians of entries need not add \
+             up to the packet, the ledgers of single iterations do."
+        }
+        true => {
+            "The steps of a connection, each counted by one of the ends, and what was lost between \
+             them: medians over the valid iterations, shares of the SYNs. Each packet that was \
+             lost is one connection. Of what counters of devices and of the DUT name, no counter \
+             says which step it was: it is taken from the first steps that lack something."
+        }
+    };
     let figure = figures::ledger(report);
     let figure = Block::Figure(figure.telling("where", &figures::ledger_about(report)));
     let each = directions::ledgers(report);
@@ -277,8 +295,14 @@ fn samples(report: &Report<'_>) -> Vec<Block> {
     if count == 0 {
         return Vec::new();
     }
-    let note = "Packets per second delivered during the measurement, one line per iteration. The \
-                series of a traffic share their scale; a dashed line does not count.";
+    let what = match report.summary.unit() {
+        Unit::Pps | Unit::Bps => "Packets per second delivered",
+        Unit::Cps | Unit::Connections => "Connections per second that came through",
+    };
+    let note = format!(
+        "{what} during the measurement, one line per iteration. The series of a traffic share \
+         their scale; a dashed line does not count."
+    );
     let drawing = |index: usize| {
         let id = format!("samples-{index}");
         let about = about::of_samples(report, &report.summary.series[index]);

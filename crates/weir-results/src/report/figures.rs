@@ -20,12 +20,13 @@ const POINTS_MAX: usize = 360;
 
 /// Throughput per series: every iteration, grouped by what is compared, against calibration.
 pub(super) fn throughput(report: &Report<'_>) -> Figure {
+    let unit = report.summary.unit();
     let mut rows = Vec::new();
     for group in report.summary.groups() {
         let calibration = group.iter().find_map(|s| s.calibration_pps);
         let reference = calibration.map(|rate_pps| Reference {
             value: rate_pps,
-            text: format!("calibration {}", number::pps(rate_pps)),
+            text: format!("calibration {}", unit.written(rate_pps)),
         });
         rows.push(StripRow::Heading { text: group_label(group[0]), reference });
         for series in group {
@@ -43,14 +44,28 @@ pub(super) fn throughput(report: &Report<'_>) -> Figure {
     }
     Figure {
         title: "Throughput by series".to_owned(),
-        description: "Packets per second delivered at the sink, every iteration as a mark."
-            .to_owned(),
+        description: sentence(&format!("{}, every iteration as a mark.", subject(unit))),
         note: format!(
             "{STRIP_NOTE} Calibration is the same traffic from generator to sink with no DUT \
              between."
         ),
-        body: Body::Strip(Strip { unit: Unit::Pps, title: "delivered".to_owned(), rows }),
+        body: Body::Strip(Strip { unit, title: unit.done().to_lowercase(), rows }),
     }
+}
+
+/// What figures count, in words.
+const fn subject(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Pps | Unit::Bps => "packets per second delivered at the sink",
+        Unit::Cps => "connections per second that came through all of their steps",
+        Unit::Connections => "connections that came through and are not closed",
+    }
+}
+
+/// The same words at the beginning of a sentence.
+fn sentence(words: &str) -> String {
+    let (first, rest) = words.split_at(1);
+    first.to_uppercase() + rest
 }
 
 /// What is told of each row of the figure above.
@@ -91,7 +106,7 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
     let panel = LinePanel {
         title: alone,
         x: XAxis { title: name.clone(), quantity: None, scale, positions },
-        y: Quantity::rates(axis::top(highest), Unit::Pps),
+        y: Quantity::rates(axis::top(highest), report.summary.unit()),
         y_scale: AxisScale::Linear,
         values: curves.len() == 1,
         legend: curves.len() > 1,
@@ -102,8 +117,9 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
     Some(Figure {
         title: format!("Throughput by {name}"),
         description: format!(
-            "Median packets per second delivered at the sink against {name}, one curve per DUT \
-             and traffic; bars span minimum to maximum."
+            "Median {} against {name}, one curve per DUT and traffic; bars span minimum to \
+             maximum.",
+            subject(report.summary.unit())
         ),
         note: "A point is the median of the valid iterations; bars span their minimum to their \
                maximum."
@@ -151,6 +167,7 @@ fn positions(report: &Report<'_>) -> Vec<(f64, String)> {
 /// share their scale, so that small figures beside each other can be compared.
 pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
     let series = &report.summary.series[index];
+    let unit = series.unit.of_samples();
     let peers = report.summary.series.iter().filter(|s| s.comparable(series));
     let all: Vec<(f64, f64)> =
         peers.flat_map(|s| report.cells(s)).flat_map(|(_, samples)| rates(samples)).collect();
@@ -180,7 +197,7 @@ pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
             scale: AxisScale::Linear,
             positions: Vec::new(),
         },
-        y: Quantity::rates(reach.1, Unit::Pps),
+        y: Quantity::rates(reach.1, unit),
         y_scale: AxisScale::Linear,
         values: false,
         legend: false,
@@ -192,8 +209,8 @@ pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
         // The panel has the whole name; here there is room for what it is of.
         title: format!("Over time: {}", dut_label(series)),
         description: format!(
-            "{name}: packets per second delivered at the sink over the measurement, one line for \
-             each of {}; dashed lines do not count.",
+            "{name}: {} over the measurement, one line for each of {}; dashed lines do not count.",
+            subject(unit),
             number::counted_len(series.iterations, "iteration")
         ),
         note: "One line per iteration; a dashed line does not count.".to_owned(),
@@ -217,6 +234,7 @@ fn rates(samples: &[Sample]) -> Vec<(f64, f64)> {
 
 /// Where the packets of each series went: the offered total as one bar of 100 %.
 pub(super) fn ledger(report: &Report<'_>) -> Figure {
+    let things = report.summary.unit().things();
     let legend = tints(report);
     let mut rows = Vec::new();
     for group in report.summary.groups() {
@@ -229,10 +247,11 @@ pub(super) fn ledger(report: &Report<'_>) -> Figure {
         }
     }
     Figure {
-        title: "Where the packets went".to_owned(),
-        description: "Every series as a bar of all offered packets: delivered, lost to each named \
-                      counter, and the residual that no counter explains."
-            .to_owned(),
+        title: format!("Where the {things} went"),
+        description: format!(
+            "Every series as a bar of all offered {things}: delivered, lost to each named counter, \
+             and the residual that no counter explains."
+        ),
         note: "All that was offered, warm-up included, and where it ended. The residual is what \
                no counter explains."
             .to_owned(),

@@ -85,7 +85,7 @@ fn row(report: &Report<'_>, series: &SeriesSummary, axis: usize) -> Option<Row> 
     let cells = vec![
         dut(report, series).into(),
         count.to_string().into(),
-        Cell::from(number::pps(rate_pps)).sorted(Some(rate_pps)),
+        Cell::from(series.unit.written(rate_pps)).sorted(Some(rate_pps)),
         Cell::from(or_dash(times.map(|times| format!("{times:.2}")))).sorted(times),
         Cell::from(or_dash(of_line.map(number::percent))).sorted(of_line),
     ];

@@ -5,9 +5,10 @@ use weir_stats::warning::pooled_trend;
 
 use super::{Report, dut_label, group_label};
 use crate::document::{Block, Column, Line, Row, Table, Voice};
-use crate::number::{or_dash, pps_range, share};
+use crate::number::{or_dash, share};
 use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped, also};
 use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
+use crate::unit::Unit;
 
 /// What stands under that table.
 const NOTE: &str = "The bootstrap interval is near its confidence, the exact one is at \
@@ -25,10 +26,10 @@ fn intervals(summary: &CampaignSummary) -> Table {
         Column::numbers("Iterations for ±1 %"),
         Column::numbers("Stopped"),
     ];
-    let interval = |found: Option<RateInterval>| {
+    let interval = |unit: Unit, found: Option<RateInterval>| {
         or_dash(found.map(|i| {
             let coverage = i.coverage_percent.map(|c| format!(" ({c:.1} %)"));
-            format!("{}{}", pps_range(i.low_pps, i.high_pps), coverage.unwrap_or_default())
+            format!("{}{}", unit.range(i.low_pps, i.high_pps), coverage.unwrap_or_default())
         }))
     };
     let row = |series: &SeriesSummary| -> Option<Row> {
@@ -36,8 +37,8 @@ fn intervals(summary: &CampaignSummary) -> Table {
         Some(Row::from_iter([
             group_label(series),
             dut_label(series),
-            interval(analysis.median_bootstrap),
-            interval(analysis.median_exact),
+            interval(series.unit, analysis.median_bootstrap),
+            interval(series.unit, analysis.median_exact),
             or_dash(analysis.mean_half_width_percent.map(|h| format!("±{h:.2} %"))),
             or_dash(analysis.iterations_for_one_percent.map(|n| n.to_string())),
             stopped(series, analysis),

@@ -5,10 +5,11 @@ use crate::document::{
     Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
 };
 use crate::machine_use::CpuUse;
-use crate::number::{self, or_dash, pps, pps_range, share};
+use crate::number::{self, or_dash, pps, share};
 use crate::record::{TrialRecord, VerdictKind};
 use crate::summary::analysis::ComparisonAnalysis;
 use crate::summary::{LatencySummary, LedgerSummary, SeriesSummary, Spread};
+use crate::unit::Unit;
 
 /// What a table of latencies rests on.
 pub(super) const LATENCY: &str = "\
@@ -28,8 +29,8 @@ fn badge(kind: VerdictKind, text: impl Into<Line>) -> Line {
     Line::new().styled(format!("badge v-{}", kind.name()), Line::new().strong(text)).text(": ")
 }
 
-fn min_max(rate: Spread) -> String {
-    pps_range(rate.min, rate.max)
+fn min_max(unit: Unit, rate: Spread) -> String {
+    unit.range(rate.min, rate.max)
 }
 
 /// Rows in the groups whose members are compared.
@@ -56,12 +57,13 @@ pub(super) fn key_figures(report: &Report<'_>, groups: &[Vec<&SeriesSummary>]) -
         }
     }
     let has_comparisons = !summary.comparisons.is_empty();
+    let unit = summary.unit();
     let names = duts.iter().map(|(name, colour)| {
-        let column = Column::numbers(Line::new().swatch(*colour).text(*name)).raw("pps");
+        let column = Column::numbers(Line::new().swatch(*colour).text(*name)).raw(unit.name());
         if is_plain { column.of_dut(*name) } else { column }
     });
     let difference = has_comparisons.then(|| Column::numbers("Difference").style("answer"));
-    let columns = [Column::words("Delivered")].into_iter().chain(names).chain(difference);
+    let columns = [Column::words(unit.done())].into_iter().chain(names).chain(difference);
     let row = |group: &Vec<&SeriesSummary>| -> Row {
         let figures = duts.iter().map(|(name, _)| {
             let series = group.iter().find(|s| s.dut == *name);
@@ -82,9 +84,10 @@ fn key_label(series: &SeriesSummary) -> Cell {
 }
 
 fn key_figure(report: &Report<'_>, series: &SeriesSummary) -> Cell {
-    let median = series.median_pps().map_or_else(|| "–".into(), large);
+    let median =
+        series.median_pps().map_or_else(|| "–".into(), |median| large(series.unit.written(median)));
     let under = match series.rate_pps {
-        Some(rate) if rate.count > 1 => min_max(rate),
+        Some(rate) if rate.count > 1 => min_max(series.unit, rate),
         Some(_) => "one iteration".to_owned(),
         None => "no valid iteration".to_owned(),
     };
@@ -92,9 +95,8 @@ fn key_figure(report: &Report<'_>, series: &SeriesSummary) -> Cell {
     Cell::from(Line::new().link(link, median)).under(under).sorted(series.median_pps())
 }
 
-/// A rate whose unit is smaller than its digits.
-fn large(rate_pps: f64) -> Line {
-    let text = pps(rate_pps);
+/// A figure whose unit is smaller than its digits.
+fn large(text: String) -> Line {
     match text.rsplit_once(' ') {
         Some((digits, unit)) => Line::new().text(digits).styled("in", format!(" {unit}")),
         None => text.into(),
@@ -125,17 +127,18 @@ fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Cell {
 /// Every series with all of its figures and its verdict.
 pub(super) fn series(report: &Report<'_>) -> Table {
     let has_costs = report.summary.series.iter().any(|series| series.cost_ns.is_some());
+    let unit = report.summary.unit().name();
     let mut columns = vec![
         Column::words("DUT"),
-        Column::numbers("Median").strong().raw("pps"),
+        Column::numbers("Median").strong().raw(unit),
         Column::numbers("Min–max"),
         Column::numbers("CV").unit("of mean").raw("ratio"),
     ];
     columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet").raw("ns")));
     columns.extend([
-        Column::numbers("Offered").raw("pps"),
+        Column::numbers("Offered").raw(unit),
         Column::numbers("Lost").unit("of offered").raw("ratio"),
-        Column::numbers("Calibrated").raw("pps"),
+        Column::numbers("Calibrated").raw(unit),
         Column::numbers("Ratio").unit("of calibr.").raw("ratio"),
         Column::numbers("Frame").unit("B / with FCS"),
         Column::numbers("Valid").unit("iterations"),
@@ -154,32 +157,33 @@ fn cost(series: &SeriesSummary) -> Cell {
 
 fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> Row {
     let rate = series.rate_pps;
+    let written = |value: f64| series.unit.written(value);
     let raw = report.iterations_link(series);
     let raw = |text: Option<String>| Cell::from(Line::new().link(&raw, or_dash(text)));
     let variation = rate.and_then(|s| s.variation_ratio());
     let (offered, loss) = (series.offered_pps.map(|s| s.median), series.loss_ratio);
     let requested = requested_pps(report, series);
-    let requested = requested.map(|rate_pps| format!("{} requested", pps(rate_pps)));
+    let requested = requested.map(|rate_pps| format!("{} requested", written(rate_pps)));
     let lost = series.lost_packets.filter(|s| s.median > 0.0);
     let calibration = calibration_link(report, series);
     let mut because = badge(series.verdict.kind, verdict_counts(series));
     because = because.prose(&series.reason());
-    if let Some(rate_pps) = series.median_pps() {
+    if let Some(rate_pps) = series.median_pps().filter(|_| series.unit == Unit::Pps) {
         because = because.text(format!("; {}", words::enough(rate_pps)));
     }
     let mut cells = vec![
         dut(report, series).into(),
-        raw(series.median_pps().map(pps)).sorted(series.median_pps()),
-        raw(rate.map(min_max)).sorted(rate.map(|r| r.min)),
+        raw(series.median_pps().map(written)).sorted(series.median_pps()),
+        raw(rate.map(|rate| min_max(series.unit, rate))).sorted(rate.map(|r| r.min)),
         Cell::from(or_dash(variation.map(share))).sorted(variation),
     ];
     cells.extend(has_costs.then(|| cost(series)));
     cells.extend([
-        raw(offered.map(pps)).sorted(offered).under(requested.unwrap_or_default()),
+        raw(offered.map(written)).sorted(offered).under(requested.unwrap_or_default()),
         raw(loss.map(|s| share(s.median)))
             .sorted(loss.map(|s| s.median))
             .under(lost.map_or_else(String::new, |s| number::signed(s.median, 0))),
-        Cell::from(linked(calibration.as_deref(), or_dash(series.calibration_pps.map(pps))))
+        Cell::from(linked(calibration.as_deref(), or_dash(series.calibration_pps.map(written))))
             .sorted(series.calibration_pps),
         Cell::from(or_dash(series.calibration_ratio.map(share))).sorted(series.calibration_ratio),
         frame(series).into(),
@@ -211,8 +215,11 @@ fn calibration_link(report: &Report<'_>, series: &SeriesSummary) -> Option<Strin
     is_there.then(|| link(&format!("calibration/{}/trial.json", traffic.name)))
 }
 
-/// The frame sizes of a series, without and with FCS.
+/// The frame sizes of a series of packets, without and with FCS.
 fn frame(series: &SeriesSummary) -> String {
+    if series.unit != Unit::Pps {
+        return or_dash(None);
+    }
     let without = number::sizes((series.size_bytes_min, series.size_bytes_max));
     format!("{without} / {}", number::sizes(series.size_with_fcs_bytes_range()))
 }
@@ -270,7 +277,8 @@ pub(super) fn ledger(report: &Report<'_>, group: &[Accounted<'_>]) -> Option<Blo
     let duts = group
         .iter()
         .map(|(s, _)| Column::numbers(dut(report, s)).with_aside().of_dut(dut_label(s)));
-    let words = [Column::words("Packets"), Column::words("Counted by").style("source")];
+    let things = report.summary.unit().things_title();
+    let words = [Column::words(things), Column::words("Counted by").style("source")];
     let columns = words.into_iter().chain(duts).collect();
     (!rows.is_empty()).then(|| Table::new(columns, rows).style("ledger").into())
 }
@@ -340,9 +348,9 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
         let raw = Line::from("Raw records: ").link(link(&format!("cells/{}/", series.name)), raw);
         let columns = vec![
             Column::numbers("#"),
-            Column::numbers("Median").strong().raw("pps"),
+            Column::numbers("Median").strong().raw(series.unit.name()),
             Column::numbers("Samples").unit("min–max").style("range"),
-            Column::numbers("Offered").raw("pps"),
+            Column::numbers("Offered").raw(series.unit.name()),
             Column::numbers("Lost").unit("of offered").raw("ratio"),
             Column::numbers("Trend").unit("of median").raw("ratio"),
             Column::numbers("Jump").unit("of median").raw("ratio"),
@@ -365,7 +373,7 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
 }
 
 fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
-    let r = &record.result;
+    let (r, unit) = (&record.result, record.traffic.kind.unit());
     let raw = |file| link(&format!("{folder}/{file}"));
     let (trial, samples) = (raw("trial.json"), raw("samples.csv"));
     let trial = |text: String| Cell::from(Line::new().link(&trial, text));
@@ -373,7 +381,7 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let ratio = |ratio: Option<f64>| trial(or_dash(ratio.map(share))).sorted(ratio);
     let lost = (!record.ledger.points.is_empty()).then(|| record.ledger.loss_ratio());
     let cost_ns = record.cost.map(|cost| cost.cost_ns);
-    let range = pps_range(r.rate_pps_min, r.rate_pps_max);
+    let range = unit.range(r.rate_pps_min, r.rate_pps_max);
     let range = Line::new().link(samples, range);
     let count = number::counted_len(r.sample_count, "sample");
     let (began, day) = clock(&record.times.started_utc);
@@ -381,9 +389,9 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let interrupts = interrupts.map(|ratio| format!("{} irq", share(ratio)));
     let cells = vec![
         trial(record.iteration.to_string()),
-        trial(pps(r.rate_pps)).sorted(r.rate_pps),
+        trial(unit.written(r.rate_pps)).sorted(r.rate_pps),
         Cell::from(range).under(count).sorted(r.rate_pps_min),
-        trial(pps(r.offered_pps)).sorted(r.offered_pps),
+        trial(unit.written(r.offered_pps)).sorted(r.offered_pps),
         ratio(lost),
         ratio(r.trend_ratio),
         ratio(r.jump_ratio),
@@ -402,17 +410,19 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let failed = failed.map(|c| prose(&format!("Check {} failed: {}", c.name, c.detail)));
     let faults = record.ledger.faults.iter().filter(|f| !verdict.reason.contains(f.as_str()));
     let faults = faults.map(|fault| prose(&format!("Fault: {fault}")));
+    let notes = record.ledger.notes.iter().map(|note| prose(&format!("Losses: {note}")));
     let repeated = if folder.starts_with("rejected/") { ", repeated" } else { "" };
     let kind = format!("{}{repeated}", verdict.kind.name());
     let reason = badge(verdict.kind, kind).prose(&verdict.reason);
-    let because = [reason].into_iter().chain(faults).chain(failed).collect();
+    let because = [reason].into_iter().chain(faults).chain(failed).chain(notes).collect();
     let style = if verdict.kind.is_void() { "void" } else { "" };
     Row { cells, because, style, ..Row::default() }
 }
 
 /// Calibrations that were of no use, with the reason.
 fn rejected_calibrations(report: &Report<'_>) -> Option<Block> {
-    let columns = vec![Column::words("Traffic"), Column::numbers("Median").raw("pps")];
+    let unit = report.summary.unit();
+    let columns = vec![Column::words("Traffic"), Column::numbers("Median").raw(unit.name())];
     let rejected = report.data.rejected.iter().filter(|r| r.trial.0.dut.is_none());
     let rows = rejected.map(|rejected| {
         let record = &rejected.trial.0;
@@ -420,7 +430,8 @@ fn rejected_calibrations(report: &Report<'_>) -> Option<Block> {
         let verdict = &record.verdict;
         let reason = badge(verdict.kind, verdict.kind.name()).prose(&verdict.reason);
         let rate_pps = record.result.rate_pps;
-        let rate = Cell::from(Line::new().link(link, pps(rate_pps))).sorted(rate_pps);
+        let rate = record.traffic.kind.unit().written(rate_pps);
+        let rate = Cell::from(Line::new().link(link, rate)).sorted(rate_pps);
         let cells = vec![record.traffic.name.as_str().into(), rate];
         Row { because: vec![reason], style: "void", ..Row::from(cells) }
     });

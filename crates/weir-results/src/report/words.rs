@@ -11,10 +11,13 @@ use crate::verdict::LOSS_FREE_MAX;
 
 /// What a verdict says of the DUT: "limited by the DUT".
 pub(super) fn limit(series: &SeriesSummary) -> &'static str {
+    let has_losses = series.loss_ratio.is_some_and(|loss| loss.median > LOSS_FREE_MAX.value);
     match series.verdict.kind {
-        VerdictKind::GeneratorBound
-            if series.loss_ratio.is_some_and(|loss| loss.median > LOSS_FREE_MAX.value) =>
-        {
+        VerdictKind::GeneratorBound if series.unit.is_of_connections() => match has_losses {
+            true => "limited by the offer, nearly all of which came through",
+            false => "limited by the offer, all of which came through",
+        },
+        VerdictKind::GeneratorBound if has_losses => {
             "limited by the offer, nearly all of which was forwarded"
         }
         VerdictKind::DutBound => "limited by the DUT",

@@ -29,6 +29,13 @@ pub(super) struct Group<'a> {
     pub(super) items: Vec<(usize, &'a ItemResult)>,
 }
 
+impl Group<'_> {
+    /// What their loads count.
+    fn unit(&self) -> Unit {
+        self.items.first().map_or(Unit::Pps, |(_, item)| item.unit)
+    }
+}
+
 /// The items by what they have in common, in their order.
 pub(super) fn groups(items: &[ItemResult]) -> Vec<Group<'_>> {
     let (mut groups, mut duts): (Vec<Group<'_>>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -53,13 +60,16 @@ pub(super) fn loss(group: &Group<'_>) -> Option<Figure> {
         item.loss_curve.iter().flat_map(|curve| curve.points.iter().filter_map(point)).collect()
     })?;
     let values = curves.len() == 1;
-    let panel = LinePanel { values, ..panel(None, Quantity::losses(), 220.0, curves) };
+    let unit = group.unit();
+    let panel = LinePanel { values, ..panel(None, unit, (Quantity::losses(), 220.0), curves) };
+    let (things, per_second) = (unit.things(), unit.title().to_lowercase());
     Some(Figure {
         title: format!("Loss by load: {}", group.title),
-        description: "The share of the offered packets that was lost, against the load in packets \
-                      per second, one curve for each DUT."
-            .to_owned(),
-        note: format!("{}: the share of the packets that was lost, by load.", group.title),
+        description: format!(
+            "The share of the offered {things} that was lost, against the load in {per_second}, \
+             one curve for each DUT."
+        ),
+        note: format!("{}: the share of the {things} that was lost, by load.", group.title),
         body: Body::Lines(vec![panel]),
     })
 }
@@ -95,7 +105,7 @@ fn latency_quantile(group: &Group<'_>, (name, of): &Quantile) -> Option<Figure> 
              in packets per second, one curve for each DUT."
         ),
         note: String::new(),
-        body: Body::Lines(vec![panel(Some(title), quantity, 160.0, curves)]),
+        body: Body::Lines(vec![panel(Some(title), Unit::Pps, (quantity, 160.0), curves)]),
     })
 }
 
@@ -104,7 +114,7 @@ fn latency_quantile(group: &Group<'_>, (name, of): &Quantile) -> Option<Figure> 
 pub(super) fn path(item: &ItemResult) -> Option<Figure> {
     let loads: Vec<f64> = item.path.iter().map(|step| step.load_pps).collect();
     let highest_pps = axis::top(loads.iter().copied());
-    let quantity = Quantity::rates(highest_pps, Unit::Pps);
+    let quantity = Quantity::rates(highest_pps, item.unit);
     let y_scale = AxisScale::of_loads(&loads);
     let count = u32::try_from(item.path.len()).unwrap_or(u32::MAX);
     let stride = count.div_ceil(NUMBERS_MAX).max(1);
@@ -113,7 +123,8 @@ pub(super) fn path(item: &ItemResult) -> Option<Figure> {
         .map(|number| (f64::from(number), number.to_string()))
         .collect();
     let panels = item.goals.iter().enumerate().map(|(index, goal)| {
-        let mut panel = panel(Some(goal.name.clone()), quantity, 200.0, steps(item, index, goal));
+        let curves = steps(item, index, goal);
+        let mut panel = panel(Some(goal.name.clone()), item.unit, (quantity, 200.0), curves);
         panel.x.title = "trial".to_owned();
         panel.x.quantity = None;
         panel.y_scale = y_scale;
@@ -126,9 +137,11 @@ pub(super) fn path(item: &ItemResult) -> Option<Figure> {
     let is_empty = item.path.is_empty() || panels.is_empty();
     (!is_empty).then(|| Figure {
         title: format!("How the rate was found: {}", item.name),
-        description: "The load of each trial in packets per second, in order; whether the DUT \
-                      forwarded it well enough; and the bounds that were known by then."
-            .to_owned(),
+        description: format!(
+            "The load of each trial in {}, in order; whether the DUT forwarded it well enough; and \
+             the bounds that were known by then.",
+            item.unit.title().to_lowercase()
+        ),
         note:
             "Every trial in order, at its load. Dashed lines are the bounds that were known after \
                each."
@@ -204,11 +217,16 @@ fn curves(
 }
 
 /// A panel of curves along the load.
-fn panel(title: Option<String>, y: Quantity, height: f64, curves: Vec<Curve>) -> LinePanel {
+fn panel(
+    title: Option<String>,
+    loads: Unit,
+    (y, height): (Quantity, f64),
+    curves: Vec<Curve>,
+) -> LinePanel {
     let highest_pps = axis::top(curves.iter().flat_map(|curve| &curve.points).map(|p| p.x));
     let x = XAxis {
         title: "load".to_owned(),
-        quantity: Some(Quantity::rates(highest_pps, Unit::Pps)),
+        quantity: Some(Quantity::rates(highest_pps, loads)),
         scale: AxisScale::Linear,
         positions: Vec::new(),
     };

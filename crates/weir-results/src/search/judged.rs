@@ -69,6 +69,7 @@ mod tests {
             residual_packets: 0,
             residual_ratio: 0.0,
             faults: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use weir_stats::search::mlr::{Ending, GoalResult};
 use crate::matrix::SweepValue;
 use crate::record::{self, Delays};
 use crate::search::{FrameSize, Test, is_once, once};
+use crate::unit::{Unit, is_pps};
 
 /// Version of the format of `result.json`.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -33,6 +34,10 @@ pub struct ItemResult {
     pub sweep: Vec<(String, SweepValue)>,
     /// Name of the traffic.
     pub traffic: String,
+    /// What its rates count, whatever the names of their fields say; packets per second where it is
+    /// absent.
+    #[serde(default, skip_serializing_if = "is_pps")]
+    pub unit: Unit,
     pub frames: Frames,
     /// What the path carries without a DUT, packets per second: as calibrated, or between machines
     /// by the stated rate of their links; absent where neither is known.

@@ -13,10 +13,11 @@ use super::show::{self, SearchSummary, figure};
 use crate::document::{
     self, Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, Voice, link, prose,
 };
-use crate::number::{or_dash, percent, pps, share};
+use crate::number::{or_dash, percent, share};
 use crate::plot::{self, Format};
 use crate::report::grounds;
 use crate::search::Test;
+use crate::unit::Unit;
 use crate::verdict;
 use crate::yardstick::Yardstick;
 
@@ -95,7 +96,7 @@ impl SearchReport {
         let SearchSummary { items, planned_items, .. } = &self.summary;
         let sentence = |item: &ItemResult| -> Line {
             let goal = |goal: &GoalRecord| {
-                format!("{} {} ({})", goal.name, figure(goal), goal.limit.name())
+                format!("{} {} ({})", goal.name, figure(goal, item.unit), goal.limit.name())
             };
             let goals: Vec<String> = item.goals.iter().map(goal).collect();
             Line::new().strong(item.name.clone()).text(format!(": {}", goals.join(", ")))
@@ -127,12 +128,14 @@ impl SearchReport {
             );
             terms.into()
         });
-        let method = prose(
-            "Rates are loads in packets per second, frame sizes in bytes without FCS (with FCS). \
-             `rate` is the relevant lower bound of RFC 9971, `arrives` its conditional \
-             throughput; `>=` marks figures that something other than the DUT limited. `CPU time` \
-             is the DUT's per packet that it received, in the trials at that rate.",
-        );
+        let unit = self.summary.items.first().map_or(Unit::Pps, |item| item.unit);
+        let method = prose(&format!(
+            "Rates are loads in {}, frame sizes in bytes without FCS (with FCS). `rate` is the \
+             relevant lower bound of RFC 9971, `arrives` its conditional throughput; `>=` marks \
+             figures that something other than the DUT limited. `CPU time` is the DUT's per packet \
+             that it received, in the trials at that rate.",
+            unit.title().to_lowercase()
+        ));
         let terms = Block::List(Voice::Plain, terms.collect());
         let items = &self.summary.items;
         let mut blocks = vec![
@@ -157,7 +160,7 @@ fn tables(group: &Group<'_>, table: impl Fn(&ItemResult) -> Option<Table>) -> Ve
 fn loss(groups: &[Group<'_>]) -> Vec<Block> {
     let block = |(group, index): (&Group<'_>, u32)| {
         let figure = figures::loss(group).map(|it| it.in_page(&format!("loss-{index}")));
-        let tables = tables(group, |item| item.loss_curve.as_ref().map(show::curve));
+        let tables = tables(group, |item| Some(show::curve(item.loss_curve.as_ref()?, item.unit)));
         figure.map(Block::Figure).into_iter().chain(tables)
     };
     groups.iter().zip(1..).flat_map(block).collect()
@@ -218,7 +221,7 @@ fn paths(items: &[ItemResult]) -> Vec<Block> {
 fn trials(item: &ItemResult) -> Table {
     let mut columns = vec![
         Column::numbers("Trial"),
-        Column::numbers("Load").raw("pps"),
+        Column::numbers("Load").raw(item.unit.name()),
         Column::numbers("Length"),
         Column::numbers("Lost"),
     ];
@@ -237,7 +240,7 @@ fn trials(item: &ItemResult) -> Table {
         };
         let cells = [
             Cell::from(Line::new().link(link(&folder), number.to_string())),
-            Cell::from(pps(step.load_pps)).sorted(step.load_pps),
+            Cell::from(item.unit.written(step.load_pps)).sorted(step.load_pps),
             format!("{} s", step.duration_s).into(),
             lost,
         ];

@@ -11,6 +11,7 @@ use super::record::{
 use crate::document::{Cell, Column, Row, Table};
 use crate::number::{self, or_dash, pps, share, signed};
 use crate::search::{Terms, Test};
+use crate::unit::Unit;
 
 /// The content of `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,13 +41,13 @@ pub fn sizes(frames: &Frames) -> String {
 
 /// The figure of a goal: its lower bound, with a sign that the device may do more.
 #[must_use]
-pub fn figure(goal: &GoalRecord) -> String {
+pub fn figure(goal: &GoalRecord, unit: Unit) -> String {
     match (goal.lower_pps, goal.indicated_pps) {
         (Some(lower), _) if goal.limit.is_lower_bound() || goal.limit == Limit::Stopped => {
-            format!(">= {}", pps(lower))
+            format!(">= {}", unit.written(lower))
         }
-        (Some(lower), _) => pps(lower),
-        (None, Some(indicated)) => format!("about {}", pps(indicated)),
+        (Some(lower), _) => unit.written(lower),
+        (None, Some(indicated)) => format!("about {}", unit.written(indicated)),
         (None, None) => "none".to_owned(),
     }
 }
@@ -66,14 +67,15 @@ pub(super) fn goals(items: &[ItemResult]) -> Table {
     let mut columns = columns(1, &heads);
     columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet")));
     let row = |(item, goal): (&ItemResult, &GoalRecord)| -> Row {
+        let written = |rate: f64| item.unit.written(rate);
         let of_path = goal.lower_pps.zip(item.calibrated_pps).map(|(lower, path)| lower / path);
         let cells = [
             item.name.clone(),
             sizes(&item.frames),
             goal.name.clone(),
-            figure(goal),
-            or_dash(goal.upper_pps.map(pps)),
-            or_dash(goal.conditional_throughput_pps.map(pps)),
+            figure(goal, item.unit),
+            or_dash(goal.upper_pps.map(written)),
+            or_dash(goal.conditional_throughput_pps.map(written)),
             or_dash(of_path.map(share)),
             goal.limit.name().to_owned(),
         ];
@@ -84,6 +86,7 @@ pub(super) fn goals(items: &[ItemResult]) -> Table {
 
 /// What the repetitions of each item found together; empty where nothing was repeated.
 pub(super) fn repetitions(items: &[ItemResult]) -> Table {
+    let unit = items.first().map_or(Unit::Pps, |item| item.unit);
     let mut found: Vec<((&str, &str), Vec<f64>)> = Vec::new();
     for item in items {
         for goal in item.goals.iter().filter(|goal| goal.is_answered()) {
@@ -98,7 +101,9 @@ pub(super) fn repetitions(items: &[ItemResult]) -> Table {
     found.retain(|(_, rates)| rates.len() > 1);
     let row = |((item, goal), rates): &((&str, &str), Vec<f64>)| -> Row {
         let summary = Summary::of(rates);
-        let figure = |of: fn(&Summary) -> f64| or_dash(summary.as_ref().map(of).map(pps));
+        let figure = |of: fn(&Summary) -> f64| {
+            or_dash(summary.as_ref().map(of).map(|rate| unit.written(rate)))
+        };
         Row::from_iter([
             (*item).to_owned(),
             (*goal).to_owned(),
@@ -120,11 +125,11 @@ fn cost(goal: &GoalRecord) -> Cell {
     Cell::from(or_dash(cost_ns.map(number::cost))).sorted(cost_ns).under(sink.unwrap_or_default())
 }
 
-pub(super) fn curve(record: &CurveRecord) -> Table {
+pub(super) fn curve(record: &CurveRecord, unit: Unit) -> Table {
     let row = |point: &CurvePoint| -> Row {
         let lost = point.loss_ratio.map_or_else(|| "no usable trial".to_owned(), share);
         let of_maximum = format!("{:.0} %", point.load_ratio * 100.0);
-        Row::from_iter([of_maximum, pps(point.load_pps), lost])
+        Row::from_iter([of_maximum, unit.written(point.load_pps), lost])
     };
     Table::new(columns(1, &["of maximum", "load", "lost"]), record.points.iter().map(row))
 }

@@ -206,6 +206,7 @@ fn calibrated() -> Ledger {
         residual_packets: 0,
         residual_ratio: 0.0,
         faults: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -241,6 +242,7 @@ fn lossy(rate_pps: f64, dut: &str) -> Ledger {
         residual_packets: residual,
         residual_ratio: 120.0 / 15_400_000.0,
         faults: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::summary::{
     CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, directions, latency, ledger,
     order, turns::ToggleSummary,
 };
+use crate::traffic::connect::HELD_CHECK;
 
 /// Summarises the cells of one of so many series; `None` without any, or without a DUT.
 pub(super) fn summarise(
@@ -33,9 +34,8 @@ pub(super) fn summarise(
     let costs_ns: Vec<f64> = costs().map(|cost| cost.cost_ns).collect();
     let apparatus: Vec<f64> = costs().filter_map(|cost| cost.apparatus_ratio).collect();
     let records: Vec<&TrialRecord> = cells.iter().map(|(record, _)| record).collect();
-    let streams = &first.traffic.streams;
-    let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
-    let size_bytes = rounded(streams.mean_bytes());
+    let (size_bytes_min, size_bytes_max) = first.traffic.streams.size_bytes_range();
+    let size_bytes = rounded(first.traffic.streams.mean_bytes());
     let (verdict, verdict_iteration) =
         verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?;
     let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
@@ -47,6 +47,9 @@ pub(super) fn summarise(
         traffic: first.traffic.name.clone(),
         traffic_base: order::traffic_base(first).to_owned(),
         flow_count: first.traffic.flow_count(),
+        unit: first.traffic.kind.unit(),
+        connect: first.traffic.connect().copied(),
+        knows_connections: knows_connections(&valid),
         sweep: first.sweep.clone(),
         axis: axis.and_then(position),
         size_bytes,
@@ -65,10 +68,7 @@ pub(super) fn summarise(
         apparatus_ratio: Spread::of(&apparatus).map(|s| s.median),
         toggle: ToggleSummary::of(&records, series_count),
         calibration_pps,
-        calibration_ratio: rate_pps
-            .zip(calibration_pps)
-            .filter(|&(_, c)| c > 0.0)
-            .map(|(rate, c)| rate.median / c),
+        calibration_ratio: calibration_ratio(rate_pps, calibration_pps),
         verdicts: verdicts(cells),
         verdict,
         verdict_iteration,
@@ -94,6 +94,14 @@ fn rounded(size_bytes: f64) -> u16 {
     size_bytes.round() as u16
 }
 
+/// Whether the DUT knew in every one of these trials what it was to hold.
+fn knows_connections(valid: &[&Trial]) -> bool {
+    let knows = |(record, _): &&Trial| {
+        record.checks.iter().any(|check| check.name == HELD_CHECK && check.passed)
+    };
+    !valid.is_empty() && valid.iter().all(knows)
+}
+
 /// The valid calibrations of a traffic.
 fn calibrations<'a>(calibrations: &'a [Trial], traffic_id: &str) -> Vec<&'a Trial> {
     let of = |(r, _): &&Trial| r.traffic.id == traffic_id && !r.verdict.kind.is_void();
@@ -104,6 +112,12 @@ fn calibrations<'a>(calibrations: &'a [Trial], traffic_id: &str) -> Vec<&'a Tria
 fn calibration(calibrations: &[&Trial]) -> Option<f64> {
     let rates: Vec<f64> = calibrations.iter().map(|(record, _)| record.result.rate_pps).collect();
     Spread::of(&rates).map(|s| s.median)
+}
+
+/// The figure as a share of what the traffic reached with no DUT between.
+fn calibration_ratio(rate_pps: Option<Spread>, calibration_pps: Option<f64>) -> Option<f64> {
+    let (rate, calibration) = rate_pps.zip(calibration_pps)?;
+    (calibration > 0.0).then(|| rate.median / calibration)
 }
 
 /// The median of each level that a DUT told of.

@@ -34,6 +34,7 @@ fn ledger(offered: u64, delivered: u64, place: Place) -> Ledger {
         residual_packets: 0,
         residual_ratio: 0.0,
         faults: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -44,6 +45,7 @@ fn kind(result: &TrialResult, ledger: &Ledger, checks: &[Check]) -> VerdictKind 
         checks,
         path: Path::Calibrated(CALIBRATED_PPS),
         machines: &[],
+        unit: Unit::Pps,
     })
     .kind
 }
@@ -58,6 +60,7 @@ fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
         checks: &[],
         path: Path::Calibrated(CALIBRATED_PPS),
         machines: &[],
+        unit: Unit::Pps,
     });
     assert_eq!(v.kind, VerdictKind::DutBound);
     assert_eq!(
@@ -78,7 +81,14 @@ fn a_ring_that_overran_beside_an_idle_cpu_is_no_limit_of_the_dut() {
         let mut ledger = ledger(1_000_000, delivered, Place::Dut);
         after.clone_into(&mut ledger.drops[0].after);
         let (path, machines) = (Path::Calibrated(CALIBRATED_PPS), &[("", &machine)][..]);
-        judge(&Evidence { result: &r, ledger: &ledger, checks: &[], path, machines })
+        judge(&Evidence {
+            result: &r,
+            ledger: &ledger,
+            checks: &[],
+            path,
+            machines,
+            unit: Unit::Pps,
+        })
     };
     let idle = verdict(997_000, 0.22, &[1], "offered");
     assert_eq!(idle.kind, VerdictKind::RingBound);
@@ -108,6 +118,7 @@ fn between_the_two_bounds_the_reason_says_so() {
         checks: &[],
         path: Path::Calibrated(CALIBRATED_PPS),
         machines: &[],
+        unit: Unit::Pps,
     });
     assert_eq!(v.kind, VerdictKind::DutBound);
     assert!(v.reason.contains("close to being the limit"), "{}", v.reason);
@@ -162,6 +173,7 @@ fn a_rate_that_was_not_kept_is_said() {
             checks: &[],
             path: Path::Calibrated(50e3),
             machines: &[],
+            unit: Unit::Pps,
         })
         .reason
     };
@@ -247,6 +259,7 @@ fn verdict_beside(machine: &MachineUse) -> Verdict {
         checks: &[],
         path,
         machines: &[("", machine)],
+        unit: Unit::Pps,
     })
 }
 
@@ -319,8 +332,14 @@ fn a_fault_of_the_trial_is_said_before_what_disturbed_it() {
     ledger.faults.push("more came out than went in".into());
     let (path, machine) = (Path::Calibrated(CALIBRATED_PPS), machine(Some(0.9), 0.0));
     let machines = &[("", &machine)][..];
-    let verdict =
-        judge(&Evidence { result: &result, ledger: &ledger, checks: &[], path, machines });
+    let verdict = judge(&Evidence {
+        result: &result,
+        ledger: &ledger,
+        checks: &[],
+        path,
+        machines,
+        unit: Unit::Pps,
+    });
     assert_eq!(verdict.kind, VerdictKind::Invalid);
     assert!(verdict.kind.is_void() && VerdictKind::Disturbed.is_void());
     assert!(!VerdictKind::Unstable.is_void());

@@ -10,12 +10,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use weir_gen::connect::{
     Close, PAYLOAD_BYTES_MAX, REPLY_BYTES_DEFAULT, REPLY_BYTES_MIN, REQUEST_BYTES_DEFAULT,
-    SERVER_PORT, SOURCE_PORTS,
+    SERVER_PORT, source_range,
 };
 use weir_net::CpuList;
+use weir_results::traffic::connect::parse_rate;
 use weir_wire::mac::MacAddr;
-use weir_wire::range::{AddrRange, Range, Range6, RangeErrorKind};
-use weir_wire::units::{Rate, parse_rate};
+use weir_wire::range::AddrRange;
+use weir_wire::units::Rate;
 
 use super::traffic::{positive, some_time};
 use super::{JsonFlag, ReceiveOptions};
@@ -228,15 +229,7 @@ impl FromStr for ConnectRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "max" {
-            return Ok(Self(Rate::Max));
-        }
-        match parse_rate(&format!("{text}pps")) {
-            Ok(rate @ Rate::Pps(_)) => Ok(Self(rate)),
-            _ => Err("write `max`, or a number of connections per second above zero, such as \
-                      `50k` or `1.5M`"
-                .into()),
-        }
+        parse_rate(text).map(Self)
     }
 }
 
@@ -251,28 +244,7 @@ impl fmt::Display for ConnectRate {
 
 /// A source without ports has all that no server uses.
 fn source(text: &str) -> Result<AddrRange, String> {
-    match AddrRange::parse(text, 0) {
-        Ok((range, _)) => Ok(range),
-        Err(error) if *error.kind() == RangeErrorKind::PortMissing => {
-            let (range, _) =
-                AddrRange::parse(text, SOURCE_PORTS.0).map_err(|error| error.to_string())?;
-            Ok(with_source_ports(&range))
-        }
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn with_source_ports(range: &AddrRange) -> AddrRange {
-    match range {
-        AddrRange::V4(four) => {
-            AddrRange::V4(Range::new((four.addr_first, four.addr_last), SOURCE_PORTS))
-        }
-        AddrRange::V6(six) => {
-            let addrs = (six.addr_first, six.addr_last);
-            // The addresses are a range's already.
-            Range6::new(addrs, six.group, SOURCE_PORTS).map_or(*range, AddrRange::V6)
-        }
-    }
+    source_range(text).map(|(range, _)| range).map_err(|error| error.to_string())
 }
 
 fn destination(text: &str) -> Result<AddrRange, String> {
@@ -302,18 +274,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_without_ports_have_those_of_clients() {
-        for (text, ports, addresses) in [
-            ("10.0.0.1-10.0.0.9", (1024, 64_512), 9),
-            ("10.0.0.1:5-10.0.0.2", (5, 1), 2),
-            ("[2001:2::1]-[2001:2::ff]", (1024, 64_512), 255),
-        ] {
-            let range = source(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!((range.port_first(), range.port_count()), ports, "{text}");
-            assert_eq!(range.addr_count(), addresses, "{text}");
-        }
-        assert!(source("10.0.0.1:0").is_err() && source("x").is_err());
+    fn a_destination_without_a_port_has_that_of_http() {
         assert_eq!(destination("10.0.0.1").map(|range| range.port_first()), Ok(80));
+        assert_eq!(destination("10.0.0.1:81").map(|range| range.port_first()), Ok(81));
     }
 
     #[test]

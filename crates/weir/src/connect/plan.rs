@@ -48,7 +48,7 @@ impl Plan {
         let rate_cps = check_hold(args, hold)?;
         let (cpus, _) = sending_cpus(args.cpus.as_ref(), args.threads)?;
         let payload_bytes = args.request_bytes().max(args.reply_bytes());
-        let size_bytes = frame_bytes(ends.src.is_ipv6(), payload_bytes);
+        let size_bytes = connect::frame_bytes(ends.src.is_ipv6(), payload_bytes);
         let path = preflight::interface(ends.interface, size_bytes, false)?;
         let link_mac = path.link.mac.map(MacAddr);
         let src_mac = args.src_mac.or(link_mac).with_context(|| {
@@ -207,15 +207,6 @@ fn connections_within(rate_cps: f64, time: Duration) -> u64 {
 fn opened_at_most(args: &ClientArgs, rate_cps: f64) -> Option<u64> {
     let by_time = args.duration.map(|time| connections_within(rate_cps, time));
     args.count.into_iter().chain(by_time).min()
-}
-
-/// The largest frame of a connection whose segments have so many bytes, bytes without FCS.
-pub(super) fn frame_bytes(is_ipv6: bool, payload_bytes: u16) -> u16 {
-    const ETHERNET: u16 = 14;
-    /// With timestamps.
-    const TCP: u16 = 32;
-    let ip = if is_ipv6 { 40 } else { 20 };
-    ETHERNET + ip + TCP + payload_bytes
 }
 
 /// What the user should know of sources that are neighbours: somebody has to answer for them.

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use weir_bpf::connect::{ConnectAttachError, ConnectServer, ServerConfig};
+use weir_gen::connect::frame_bytes;
 use weir_gen::connect::ledger::Counts;
 use weir_gen::preflight;
 use weir_net::{LinkInfo, Netlink};
@@ -18,7 +19,7 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let session = Session::open("weir connect serve", &args.receive)?;
     // Without --listen, replies have either kind of header: the longer one has to fit.
     let is_ipv6 = args.listen.is_none_or(|range| range.is_ipv6());
-    let size_bytes = plan::frame_bytes(is_ipv6, args.reply_bytes());
+    let size_bytes = frame_bytes(is_ipv6, args.reply_bytes());
     preflight::interface(&session.link.name, size_bytes, false)?;
     if args.listen.is_none() && has_default_route(&session.link)? {
         progress::warn(&format!(

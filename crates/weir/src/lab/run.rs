@@ -165,6 +165,14 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
             selection.spec.display()
         );
     }
+    let connects = plan.series.iter().any(|series| series.traffic.connect().is_some());
+    if connects && task.kind() == Kind::Bisection {
+        bail!(
+            "{} has traffic of connections, and a bisection compares packets per second: \
+             `{command}` is not built for them",
+            selection.spec.display()
+        );
+    }
     placements(plan)?;
     let spec = absolute(&selection.spec)?;
     let root = match out {

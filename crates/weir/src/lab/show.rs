@@ -186,7 +186,7 @@ fn series_table(plan: &Plan) -> String {
 fn rates(traffic: &Traffic) -> String {
     let mut rates: Vec<(String, usize)> = Vec::new();
     for sender in traffic.each_sender() {
-        let rate = sender.rate.to_string();
+        let rate = traffic.kind.rate_text(sender.rate);
         match rates.iter_mut().find(|(other, _)| *other == rate) {
             Some((_, count)) => *count += 1,
             None => rates.push((rate, 1)),
@@ -285,7 +285,10 @@ fn table(summary: &CampaignSummary) -> String {
             text += &format!(", {count} of them {what} and left out of the figures");
         }
     }
-    text += &format!("; frames of {} bytes\n", sizes(summary));
+    text += &match summary.unit().is_of_connections() {
+        true => "\n".to_owned(),
+        false => format!("; frames of {} bytes\n", sizes(summary)),
+    };
     text += &directions(summary);
     text += &latencies(summary);
     text
@@ -338,9 +341,9 @@ fn row(series: &SeriesSummary) -> Row {
     Row::from_iter([
         series.name.clone(),
         series.valid_iterations.to_string(),
-        or_dash(rate.map(|r| pps(r.median))),
-        or_dash(rate.map(|r| pps(r.min))),
-        or_dash(rate.map(|r| pps(r.max))),
+        or_dash(rate.map(|r| series.unit.written(r.median))),
+        or_dash(rate.map(|r| series.unit.written(r.min))),
+        or_dash(rate.map(|r| series.unit.written(r.max))),
         or_dash(series.loss_ratio.map(|s| share(s.median))),
         or_dash(series.calibration_ratio.map(share)),
         or_dash(series.cost_ns.map(|cost| number::cost(cost.median))),

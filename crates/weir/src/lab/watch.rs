@@ -12,7 +12,7 @@ use weir_lab::event::{Event, Observer};
 use weir_lab::store::Kind;
 use weir_results::bisect::{CandidateReport, Report};
 use weir_results::machine_use::CpuUse;
-use weir_results::number::{self, counted_len, pps, probability};
+use weir_results::number::{self, counted_len, probability};
 use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
@@ -100,7 +100,7 @@ impl Progress {
     fn item_finished(&self, result: &ItemResult) {
         for goal in &result.goals {
             let (name, limit) = (&goal.name, goal.limit.name());
-            self.line(&format!("  {name}: {}, {limit}", figure(goal)));
+            self.line(&format!("  {name}: {}, {limit}", figure(goal, result.unit)));
         }
     }
 
@@ -118,7 +118,7 @@ impl Progress {
         };
         self.line(&format!(
             "[{finished}/{to_run}] {name:<28} {:>12}  {colour}{}{colour:#}{left}",
-            pps(record.result.rate_pps),
+            figure_of(record),
             record.verdict.kind.name(),
         ));
         if record.verdict.kind.is_void() {
@@ -188,8 +188,9 @@ impl Observer for Progress {
             }
             Event::TrialStarted { name, to_run, .. } => self.trial_started(name, *to_run),
             Event::Phase { name } => self.message(name),
-            Event::Live { rx_pps, tx_pps } => {
-                self.message(&format!("{} of {}", pps(*rx_pps), pps(*tx_pps)));
+            Event::Live { rx_pps, tx_pps, unit } => {
+                let (through, offered) = (unit.written(*rx_pps), unit.written(*tx_pps));
+                self.message(&format!("{through} of {offered}"));
             }
             Event::TrialFinished { name, record, kept } => self.finished(name, record, *kept),
             Event::SeriesStopped { series, iterations, half_width_percent } => {
@@ -221,10 +222,15 @@ fn look_line(reading: &Yardstick) -> String {
     )
 }
 
+/// The figure of a trial with its unit.
+fn figure_of(record: &TrialRecord) -> String {
+    record.traffic.kind.unit().written(record.result.rate_pps)
+}
+
 /// A line for a run that has ended.
 fn run_line(name: &str, record: &TrialRecord) -> String {
     let verdict = record.verdict.kind.name();
-    let line = format!("{name:<28} {:>12}  {verdict}", pps(record.result.rate_pps));
+    let line = format!("{name:<28} {:>12}  {verdict}", figure_of(record));
     match record.verdict.kind {
         kind if kind.is_void() => format!("{line}: {}", record.verdict.reason),
         _ => line,
@@ -257,7 +263,7 @@ fn places(report: &Report) -> String {
 
 /// A line for a trial that is done.
 fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
-    let ledger = &record.ledger;
+    let (ledger, kind) = (&record.ledger, &record.traffic.kind);
     let count = |point: Option<&Point>| point.map_or(0, |point| point.packets);
     let offered = count(ledger.points.first());
     let delivered = count(ledger.points.last());
@@ -271,7 +277,10 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     format!(
         "  {name:<40} {:>13} for {:>7}  lost {minus}{lost} of {}{note}",
         // Of all directions together.
-        record.result.requested_pps.map_or_else(|| record.traffic.rate.to_string(), pps),
+        record
+            .result
+            .requested_pps
+            .map_or_else(|| kind.rate_text(record.traffic.rate), |rate| kind.unit().written(rate)),
         number::duration(record.times.duration_ns),
         number::count(offered),
     )

@@ -1,6 +1,7 @@
 //! `weir connect`: connections between its own ends, and to and from those of real stacks, through
 //! routers and firewalls that count them too. No test looks at how long anything took.
 
+mod lab;
 mod network;
 
 use std::io::{Read as _, Write as _};

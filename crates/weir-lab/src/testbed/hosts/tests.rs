@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use weir_machine::host::{Ended, HostError, LineSink, Output, Process};
 use weir_results::counters::{Counters, DropRule, Selection};
 use weir_results::record::VerdictKind;
-use weir_results::verdict;
+use weir_results::{unit::Unit, verdict};
 
 use super::device::Device;
 use super::*;
@@ -465,7 +465,7 @@ impl Lab {
 
     fn judged(&self) -> weir_results::record::Verdict {
         let outcome = self.run().expect("the campaign goes on");
-        runner::judge(&outcome, verdict::Path::LineRate(14.88e6))
+        runner::judge(&outcome, verdict::Path::LineRate(14.88e6), Unit::Pps)
     }
 }
 
@@ -480,7 +480,7 @@ fn a_trial_counts_from_the_generator_to_the_receiver() {
     assert!(outcome.ledger.points.iter().all(|p| p.packets == offered), "{:?}", outcome.ledger);
     assert!(offered > 10_000 && outcome.result.sample_count >= 10, "{:?}", outcome.result);
     assert!(outcome.result.offered_pps > 0.0);
-    let verdict = runner::judge(&outcome, verdict::Path::LineRate(14.88e6));
+    let verdict = runner::judge(&outcome, verdict::Path::LineRate(14.88e6), Unit::Pps);
     assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
     for host in ["box", "gen", "sink", "manager"] {
         assert!(outcome.host_log.contains(&format!("a command of {host}")), "{host}");

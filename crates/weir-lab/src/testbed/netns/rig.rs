@@ -5,7 +5,8 @@
 //! its ring. That loss therefore belongs to the DUT (or, in a calibration, to the sink), as
 //! `rx_missed` does on a network card. This module never decides anything else about losses.
 //!
-//! A generator and a sink at the first port of a link stand there only if a traffic needs them.
+//! A generator and a sink at the first port of a link stand there only if a traffic needs them. For
+//! connections, a client and a server stand in the place of generator and sink.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +20,12 @@ use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering};
 use weir_results::counters::Counters;
 use weir_results::machine_use::DutTime;
 use weir_results::record::Check;
-use weir_results::traffic::{Traffic, partner};
+use weir_results::traffic::{Connect, Traffic, partner};
 
 use super::accounts;
+use super::ends::{Ends, Site};
 use super::host::NetnsHost;
+use super::layout::Port;
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::{Sink, together};
@@ -53,6 +56,8 @@ pub(super) struct NetnsRig {
     // by the port that they are opposite.
     sources: BTreeMap<u16, Source>,
     sinks: BTreeMap<u16, Sink>,
+    /// In their places while the traffic is of connections.
+    ends: Option<Ends>,
     /// The ports that the traffic is sent to, in the order of its senders.
     senders: Vec<u16>,
     is_mesh: bool,
@@ -74,6 +79,7 @@ impl NetnsRig {
         let mut rig = Self {
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            ends: None,
             senders: Vec::new(),
             is_mesh: false,
             host: None,
@@ -115,6 +121,14 @@ impl NetnsRig {
         }
         let (netns, device) = self.end(port);
         let sink = Sink::attach(netns, device)?;
+        self.receive_at(port)?;
+        self.sinks.insert(port, sink);
+        Ok(())
+    }
+
+    /// Puts the work of what receives opposite a port where that of sinks is done.
+    fn receive_at(&mut self, port: u16) -> Result<(), TestbedError> {
+        let (netns, device) = self.end(port);
         let cpus = match self.parts.topology {
             Topology::Dut => self.placement.sink.as_ref(),
             // Without a DUT the sink receives what the DUT would, where the DUT would.
@@ -126,8 +140,37 @@ impl NetnsRig {
             let placed = place_napi(netns, device, self.parts.queues, &cpus)?;
             self.napi.extend(placed);
         }
-        self.sinks.insert(port, sink);
         Ok(())
+    }
+
+    /// Puts a client and its server at the two ends of the first link, which has no other traffic.
+    fn connect(&mut self, traffic: &Traffic, connect: &Connect) -> Result<(), TestbedError> {
+        // Those that are there have the devices.
+        (self.ends, self.sinks, self.sources) = (None, BTreeMap::new(), BTreeMap::new());
+        let [here, there] = [0, 1].map(|port: u16| Site {
+            netns: self.parts.netns_of(port),
+            port: &self.parts.ports[usize::from(port)],
+        });
+        let next_hop = match self.parts.topology {
+            Topology::Dut => here.port.dut_mac,
+            Topology::Direct => there.port.mac,
+        };
+        let devices = [here.port.device, there.port.device];
+        let cpus = self.placement.generator_cpus(0, traffic.senders.threads)?;
+        let ends = Ends::attach((here, there), (traffic, connect), next_hop, &cpus)?;
+        self.ends = Some(ends);
+        // A device has other threads once it has had another program.
+        self.napi.retain(|thread| !devices.contains(&thread.device));
+        for port in [0, 1] {
+            self.receive_at(port)?;
+        }
+        self.senders = vec![0];
+        Ok(())
+    }
+
+    /// The two ports of the first link.
+    fn first_link(&self) -> (&Port, &Port) {
+        (&self.parts.ports[0], &self.parts.ports[1])
     }
 
     /// The device opposite a port, and its namespace.
@@ -257,6 +300,9 @@ impl Rig for NetnsRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
+        if let Some(connect) = traffic.connect() {
+            return self.connect(traffic, connect);
+        }
         let senders = traffic.each_sender();
         for (index, sender) in senders.iter().enumerate() {
             let (port, opposite) = (sender.port, partner(sender.port));
@@ -281,6 +327,9 @@ impl Rig for NetnsRig {
         if burst.is_measured {
             self.watch.start(true);
         }
+        if let Some(ends) = &mut self.ends {
+            return ends.start(&burst);
+        }
         for (index, port) in self.senders.clone().into_iter().enumerate() {
             if burst.sender.is_none_or(|only| only == index) {
                 self.source(port)?.start(&burst, port)?;
@@ -294,6 +343,9 @@ impl Rig for NetnsRig {
     }
 
     fn finished(&self) -> bool {
+        if let Some(ends) = &self.ends {
+            return ends.finished();
+        }
         self.sources.values().all(Source::finished)
     }
 
@@ -301,6 +353,9 @@ impl Rig for NetnsRig {
         // The run time of a thread that has ended is nowhere: the generators' is read before.
         if self.watch.is_running() {
             self.watch.stop(Some(self.trial_parts()));
+        }
+        if let Some(ends) = &mut self.ends {
+            return ends.stop();
         }
         for port in self.senders.clone() {
             self.source(port)?.stop()?;
@@ -313,6 +368,9 @@ impl Rig for NetnsRig {
     }
 
     fn readings(&self) -> Result<Vec<Reading>, TestbedError> {
+        if let Some(ends) = &self.ends {
+            return Ok(vec![ends.reading()?]);
+        }
         let reading = |&port: &u16| {
             let source = self.sources.get(&port);
             let offered = source.map_or(Ok(0), |source| source.offered().map(|all| all.packets))?;
@@ -367,10 +425,16 @@ impl Rig for NetnsRig {
         for (port, sink) in &self.sinks {
             counters.insert(accounts::sink(*port), sink.counters()?);
         }
+        if let Some(ends) = &self.ends {
+            counters.extend(ends.counters()?);
+        }
         Ok(counters)
     }
 
     fn accounting(&self) -> Accounting {
+        if let Some(ends) = &self.ends {
+            return ends.accounting(self.parts.topology, self.first_link());
+        }
         accounts::accounting(&self.parts, &self.senders, self.is_mesh)
     }
 
@@ -437,8 +501,8 @@ impl Rig for NetnsRig {
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
-        let Self { sources, sinks, host, parts, .. } = *self;
-        drop((sources, sinks, host));
+        let Self { sources, sinks, ends, host, parts, .. } = *self;
+        drop((sources, sinks, ends, host));
         parts.remove()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use weir_results::traffic::{Senders, Streams, Traffic};
+use weir_results::traffic::{Senders, Streams, Traffic, TrafficKind};
 use weir_wire::describe::Described;
 use weir_wire::mac::MacAddr;
 use weir_wire::stream::StreamSpec;
@@ -47,5 +47,6 @@ fn traffic(spec: StreamSpec) -> Result<Traffic> {
     let described = Described { spec, weight: 1, name: None, notes: Vec::new() };
     let streams = Streams::new(vec![described])?;
     let senders = Senders::default();
-    Ok(Traffic { name: String::new(), id: String::new(), streams, rate: Rate::Max, senders })
+    let (name, id, kind) = (String::new(), String::new(), TrafficKind::Packets);
+    Ok(Traffic { name, id, streams, rate: Rate::Max, senders, kind })
 }

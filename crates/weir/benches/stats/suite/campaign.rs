@@ -191,6 +191,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
             residual_packets: delivered * 3,
             residual_ratio: 0.75,
             faults: Vec::new(),
+            notes: Vec::new(),
         },
         verdict: Verdict { kind: VerdictKind::DutBound, reason: "made for a benchmark".into() },
         checks: Vec::new(),

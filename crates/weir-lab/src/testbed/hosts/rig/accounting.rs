@@ -20,6 +20,7 @@ impl HostsRig {
             points,
             stray_ratio_max: STRAY_MAX.value,
             shares_stack: true,
+            connections: None,
             directions: Vec::new(),
             opinions: self.opinions(),
         }

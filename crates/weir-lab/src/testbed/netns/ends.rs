@@ -1,0 +1,238 @@
+//! Both ends of connections: the client where generators send from, the server where sinks count.
+//!
+//! Each is `weir connect`'s, and answers where packets come in. What they count is the ledger: the
+//! steps of a connection, and between two of them what was lost on one of the two ways. Nothing is
+//! sent again, so that each packet that is lost is one connection; counters of devices and of the
+//! DUT name them. Nothing here decides what a figure is worth.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_bpf::attach::{Link, Mode};
+use weir_gen::backend::RunOptions;
+use weir_gen::connect::ledger::{Counts, Course, End, steps};
+use weir_gen::connect::{self, Client, ClientConfig, Close, ConnectServer, ServerConfig};
+use weir_net::Netns;
+use weir_results::accounting::{Accounting, Gap, NamedLoss};
+use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::traffic::{Connect, Traffic, connect as traffic};
+use weir_wire::describe::Macs;
+use weir_wire::mac::MacAddr;
+
+use super::layout::Port;
+use super::parts::{ifindex, inside};
+use crate::testbed::{Burst, Reading, TestbedError, Topology};
+
+/// Sources of their counters.
+const CLIENT: &str = "client";
+const SERVER: &str = "server";
+
+/// What was lost on its way to the server, and on its way back.
+const THERE: &str = "client_to_server";
+const BACK: &str = "server_to_client";
+
+/// A client and its server.
+#[derive(Debug)]
+pub(super) struct Ends {
+    client: Client,
+    server: ConnectServer,
+    course: Course,
+    /// What all runs before have opened; the client counts each from zero.
+    opened_before: u64,
+    is_running: bool,
+    _link: Link,
+}
+
+/// A place where one of the ends is attached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) netns: &'a Netns,
+    pub(super) port: &'a Port,
+}
+
+impl Ends {
+    /// Attaches both ends. The client's first frames go to `next_hop`, from a thread on each of
+    /// `cpus`.
+    pub(super) fn attach(
+        (here, there): (Site<'_>, Site<'_>),
+        (traffic, connect): (&Traffic, &Connect),
+        next_hop: [u8; 6],
+        cpus: &[u32],
+    ) -> Result<Self, TestbedError> {
+        let macs = Macs { src: MacAddr(here.port.mac), dst: MacAddr(next_hop) };
+        let flows = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
+        let close = close(connect.close);
+        let config = ClientConfig {
+            set: flows.set(cpus.len()).map_err(TestbedError::new)?,
+            close,
+            hold: Duration::ZERO,
+            request_bytes: connect.request_bytes,
+            reply_bytes: connect.reply_bytes,
+            retries: 0,
+            retry_after: connect::RETRY_AFTER,
+        };
+        let listen = traffic.streams.specs().first().map(|(spec, _)| spec.dst);
+        let serving = ServerConfig { listen, reply_bytes: connect.reply_bytes };
+        let (server, link) = inside(there.netns, || {
+            let server = ConnectServer::load(&serving).map_err(|e| e.to_string())?;
+            let link = server.attach(ifindex(there.port.device)?, Mode::Native);
+            Ok::<_, String>((server, link.map_err(|e| e.to_string())?))
+        })?;
+        let client = inside(here.netns, || {
+            Client::attach(&config, ifindex(here.port.device)?, cpus).map_err(|e| e.to_string())
+        })?;
+        let course =
+            Course { close: close.into(), hold_ns: 0, request_bytes: connect.request_bytes };
+        Ok(Self { client, server, course, opened_before: 0, is_running: false, _link: link })
+    }
+
+    /// Starts to open connections, over the flows that come after those of the run before.
+    pub(super) fn start(&mut self, burst: &Burst) -> Result<(), TestbedError> {
+        let options = RunOptions {
+            rate: burst.rate,
+            ramp: Duration::ZERO,
+            packet_limit: burst.packet_limit,
+            first_sequence: self.opened_before,
+            timestamps: true,
+        };
+        self.client.start(&options).map_err(TestbedError::new)?;
+        self.is_running = true;
+        Ok(())
+    }
+
+    /// Whether none are being opened any more.
+    pub(super) fn finished(&self) -> bool {
+        !self.client.is_running()
+    }
+
+    /// Opens no more. What is open is carried on.
+    pub(super) fn stop(&mut self) -> Result<(), TestbedError> {
+        if !self.is_running {
+            return Ok(());
+        }
+        let report = self.client.stop().map_err(TestbedError::new)?;
+        self.is_running = false;
+        self.opened_before += report.sent.syns.offered_packets;
+        Ok(())
+    }
+
+    /// What both ends have counted, and when.
+    fn counts(&self) -> Result<(u64, Counts, Counts), TestbedError> {
+        let (t_ns, counters, sent) = self.client.reading().map_err(TestbedError::new)?;
+        let running = if self.is_running { sent.syns.offered_packets } else { 0 };
+        let client = Counts { syn: self.opened_before + running, ..counters.into() };
+        let server = self.server.counters().map_err(TestbedError::new)?;
+        Ok((t_ns, client, server.into()))
+    }
+
+    /// How many were opened, and how many came through all of their steps.
+    pub(super) fn reading(&self) -> Result<Reading, TestbedError> {
+        let (t_ns, client, server) = self.counts()?;
+        let last = steps(&self.course).last().copied();
+        let through = last.and_then(|(end, step)| {
+            let counts = named(match end {
+                End::Client => &client,
+                End::Server => &server,
+            });
+            counts.get(counter(step)).copied()
+        });
+        let rx_packets = through.ok_or_else(|| TestbedError::new("a step has no counter"))?;
+        Ok(Reading { t_ns, rx_packets, rx_bytes: 0, tx_packets: client.syn })
+    }
+
+    /// Every count of both ends.
+    pub(super) fn counters(&self) -> Result<Counters, TestbedError> {
+        let (_, client, server) = self.counts()?;
+        Ok([(CLIENT, client), (SERVER, server)]
+            .map(|(end, counts)| (end.to_owned(), named(&counts)))
+            .into())
+    }
+
+    /// How the counters account for the connections between two ports.
+    pub(super) fn accounting(
+        &self,
+        topology: Topology,
+        (left, right): (&Port, &Port),
+    ) -> Accounting {
+        accounting(&self.course, topology, (left, right))
+    }
+}
+
+fn close(close: traffic::Close) -> Close {
+    match close {
+        traffic::Close::Fin => Close::Fin,
+        traffic::Close::Rst => Close::Rst,
+        traffic::Close::None => Close::None,
+    }
+}
+
+/// The counts of an end by name.
+fn named(counts: &Counts) -> BTreeMap<String, u64> {
+    // It is a table of numbers, each with a name.
+    let value = serde_json::to_value(counts).unwrap_or_default();
+    serde_json::from_value(value).unwrap_or_default()
+}
+
+/// The name of the count of a step.
+fn counter(step: &str) -> &str {
+    step.rsplit_once('_').map_or(step, |(counter, _)| counter)
+}
+
+fn source(end: End) -> &'static str {
+    match end {
+        End::Client => CLIENT,
+        End::Server => SERVER,
+    }
+}
+
+fn accounting(course: &Course, topology: Topology, ports: (&Port, &Port)) -> Accounting {
+    let steps = steps(course);
+    let point = |&(end, name): &(End, &'static str)| PointRule {
+        name,
+        counters: Selection::new(source(end), &[counter(name)]),
+    };
+    let has_dut = topology == Topology::Dut;
+    // Without a DUT each end stands where it would, and its ring is all that there is on the way.
+    let on_way = |end_place: Place| if has_dut { Place::Dut } else { end_place };
+    let gap = |pair: &[(End, &'static str)]| {
+        let [(from, after), (to, _)] = pair else { return None };
+        let (name, place) = match (from, to) {
+            (End::Client, End::Server) => (THERE, on_way(Place::Sink)),
+            (End::Server, End::Client) => (BACK, on_way(Place::Generator)),
+            (End::Client, End::Client) => ("inside_the_client", Place::Generator),
+            (End::Server, End::Server) => ("inside_the_server", Place::Sink),
+        };
+        Some(Gap::new(after, name, place))
+    };
+    let refused = Selection::new(CLIENT, &["refused"]);
+    Accounting {
+        points: steps.iter().map(point).collect(),
+        drops: vec![DropRule::new("refused_with_rst", "syn_sent", on_way(Place::Sink), refused)],
+        gaps: steps.windows(2).filter_map(gap).collect(),
+        connections: Some(if has_dut { on_devices(ports) } else { Vec::new() }),
+        ..Accounting::default()
+    }
+}
+
+/// What the devices on both ways lose: those before the DUT and those behind it.
+fn on_devices((left, right): (&Port, &Port)) -> Vec<NamedLoss> {
+    const SENT_TO_FULL_RING: [&str; 2] = ["tx_queue_*_xdp_xmit_errors", "tx_dropped"];
+    let rings = |way, from: &Port, to: &Port, (end, place): (&str, Place)| {
+        let loss = |name: &str, place, device: &str, counters: &[&str]| NamedLoss {
+            way,
+            rule: DropRule::new(name, "", place, Selection::new(device, counters)),
+        };
+        [
+            loss("dut_rx_ring_full", Place::Dut, from.device, &SENT_TO_FULL_RING),
+            loss("dut_rx_drops", Place::Dut, from.dut_device, &["rx_queue_*_drops"]),
+            loss(&format!("{end}_ring_full"), place, to.dut_device, &SENT_TO_FULL_RING),
+            loss(&format!("{end}_rx_drops"), place, to.device, &["rx_queue_*_drops"]),
+        ]
+    };
+    let there = rings(THERE, left, right, (SERVER, Place::Sink));
+    let back = rings(BACK, right, left, (CLIENT, Place::Generator));
+    there.into_iter().chain(back).collect()
+}
+
+#[cfg(test)]
+mod tests;
