@@ -13,6 +13,7 @@ mod action;
 mod classes;
 mod criteria;
 pub mod known;
+mod scrub;
 pub(crate) mod translation;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -91,6 +92,9 @@ pub struct Compiled {
     actions: Vec<image::Rule>,
     /// What each of them translates to.
     translations: Vec<Option<Translation>>,
+    /// What each of them changes in packets, and behind that what lists change by direction and
+    /// interface: `weir_fw_scrub` of layout.h. Nothing if none changes anything.
+    scrubs: Vec<u64>,
     operands: Vec<u8>,
     /// The rules, one entry for each identifier, in the order of the evaluator: the filter rules,
     /// and then those of FreeBSD's lists that translate.
@@ -140,6 +144,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         criteria: Vec::with_capacity(steps.len()),
         actions: Vec::with_capacity(steps.len()),
         translations: Vec::with_capacity(steps.len()),
+        scrubs: Vec::with_capacity(steps.len()),
         open: Vec::new(),
     };
     for step in steps {
@@ -147,6 +152,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let rule_count = builder.criteria.len();
     let list_ends = builder.lists()?;
+    let scrubs = builder.scrub_list();
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
     }
@@ -154,6 +160,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let mut compiled = builder.finish(rules, warnings, rule_count);
     compiled.header.list_ends = list_ends;
     compiled.header.skipped = skipped(input);
+    compiled.change_by(&scrubs);
     compiled.fresh =
         compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
@@ -227,6 +234,7 @@ struct Builder<'a> {
     criteria: Vec<Criteria>,
     actions: Vec<image::Rule>,
     translations: Vec<Option<Translation>>,
+    scrubs: Vec<u64>,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -279,6 +287,7 @@ impl<'a> Builder<'a> {
         self.criteria.push(criteria);
         self.actions.push(action);
         self.translations.push(None);
+        self.scrubs.push(scrub::word(rule.rule));
         Ok(())
     }
 
@@ -306,6 +315,7 @@ impl<'a> Builder<'a> {
                 ..image::Rule::default()
             });
             self.translations.push(None);
+            self.scrubs.push(0);
         }
         self.criteria[start].end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
     }
@@ -350,6 +360,7 @@ impl<'a> Builder<'a> {
             criteria: self.criteria,
             actions: self.actions,
             translations: self.translations,
+            scrubs: self.scrubs,
             operands: self.names.operands,
             rules,
             tables: self.names.tables,
@@ -451,6 +462,8 @@ impl Compiled {
             header.translations_at = padded(&mut out);
             out.extend(places.iter().flat_map(|at| at.to_ne_bytes()));
         }
+        header.scrubs_at = padded(&mut out);
+        out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));

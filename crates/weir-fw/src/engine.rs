@@ -17,6 +17,7 @@ mod load;
 mod memory;
 mod overload;
 mod preview;
+mod scrubs;
 mod source;
 mod sources;
 mod stages;

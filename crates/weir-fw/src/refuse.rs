@@ -6,10 +6,10 @@
 //! warning.
 
 use weir_rules::diagnostic::{Code, Diagnostic};
-use weir_rules::ir::{Action, Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
+use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
+use weir_rules::value::{BlockReturn, KeepState, Setting, StateOptions, Syncookies};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -70,11 +70,12 @@ refusals! {
         "the kernel's routing table decides where packets go";
     Ether: "ether",
         "layer 2 is not filtered";
-    ScrubOptions: "scrub (...)",
-        "packets are not normalised: no-df, random-id, min-ttl, max-mss and reassemble tcp change \
-         them";
-    ScrubSome: "scrub with an interface, a protocol or addresses",
-        "fragments follow their first one everywhere or nowhere; `scrub in all` is accepted";
+    ReassembleTcp: "reassemble tcp",
+        "timestamps of TCP are not followed, nor its TTLs";
+    ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
+        "`scrub` rules are asked by interface, protocol, addresses and ports";
+    ScrubAnchor: "scrub within an anchor",
+        "`scrub` rules stand in the main ruleset";
     Queue: "altq, queue, dnpipe, dnqueue",
         "traffic is not shaped, and what is forwarded here bypasses the queues of tc(8)";
     Limiter: "state limiter, source limiter",
@@ -95,8 +96,8 @@ refusals! {
         "routes are looked up in the main routing table";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
-    SetFields: "set (tos, prio, delay)",
-        "packets are not changed";
+    SetFields: "set (prio, delay)",
+        "packets have no priority here, and do not wait";
     Divert: "divert-to, divert-reply, divert-packet",
         "packets are not handed to sockets";
     Once: "once",
@@ -133,7 +134,10 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set fingerprints", "`os` is refused"),
     ("set require-order", "it means nothing in pf any more"),
     ("set keepcounters", "counters of unchanged rules always stay"),
-    ("set reassemble, scrub without options", "fragments always follow their first one"),
+    (
+        "set reassemble, fragment reassemble, fragment no reassemble",
+        "fragments always follow their first one",
+    ),
 ];
 
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
@@ -282,22 +286,27 @@ impl Found {
         }
     }
 
-    /// `scrub` of FreeBSD's without options puts fragments together, which are followed here.
+    /// A rule of FreeBSD's list `scrub`. Without options it puts fragments together, which are
+    /// followed here.
     fn scrub(&mut self, rule: &Rule) {
-        let options = rule.options.scrub.unwrap_or_default();
-        if rule.action == Action::Scrub && !options.is_empty() {
-            self.refuse(Refusal::ScrubOptions, rule.span);
-        }
-        let is_all = rule.interface.is_none()
-            && rule.protocol.is_none()
-            && rule.af.is_none()
-            && rule.from.is_any()
-            && rule.to.is_any()
-            && rule.anchor.is_none()
-            && rule.direction != Some(Direction::Out)
-            && rule.options.tagged.is_none();
-        if !is_all || rule.action == Action::NoScrub {
-            self.refuse(Refusal::ScrubSome, rule.span);
+        let options = &rule.options;
+        let is_of_routes =
+            |end: &Peer| matches!(end.address, Address::NoRoute | Address::UrpfFailed);
+        let is_tagged = options.tag.is_some() || options.tagged.is_some();
+        let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
+        let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
+        let by_options = [
+            (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
+            (Refusal::ScrubTag, asks_more),
+            (Refusal::ScrubAnchor, rule.anchor.is_some()),
+            (Refusal::Route, rule.route.is_some()),
+            (Refusal::Os, rule.os.is_some()),
+            (Refusal::Rdomain, rule.rdomain.is_some()),
+            (Refusal::RoutingTable, options.rtable.is_some()),
+        ];
+        let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
+        for refusal in by_ends.chain(by_options.map(|(refusal, _)| refusal)) {
+            self.refuse(refusal, rule.span);
         }
     }
 
@@ -323,17 +332,16 @@ impl Found {
 /// What of a filter rule is refused, but for the options of its state.
 fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let options = &rule.options;
-    let is_set = options.set != weir_rules::value::SetFields::default();
     let mut found = vec![
         (Refusal::Route, rule.route.is_some()),
         (Refusal::Rdomain, rule.rdomain.is_some()),
         (Refusal::Os, rule.os.is_some()),
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
-        (Refusal::SetFields, is_set),
+        (Refusal::SetFields, options.set.prio.is_some() || options.set.delay_ms.is_some()),
         (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
-        (Refusal::ScrubOptions, options.scrub.is_some_and(|scrub| !scrub.is_empty())),
+        (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
         (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
         (Refusal::RoutingTable, options.rtable.is_some()),

@@ -29,7 +29,8 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	return d->rule | (__u32)d->kept_tag << WEIR_HALF_TAG_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_NO_SYNC) << WEIR_HALF_NO_SYNC_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_LOG_ALL) << WEIR_HALF_LOG_SHIFT |
-	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT;
+	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT |
+	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
 }
 
 /* Adds what a rule asks for to a record: a half, its rule, its interface and its alias. */
@@ -45,8 +46,8 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
 	if (d->flags & WEIR_DECISION_LOG_ALL)
 		control |= WEIR_STATE_LOG_ALL;
-	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
-		control |= WEIR_STATE_ALLOW_OPTIONS;
+	if (d->scrub & WEIR_SCRUB_ALL_PACKETS)
+		control |= WEIR_STATE_SCRUB;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
 	if (is_tracked) {
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;

@@ -10,6 +10,7 @@
 #include <weir/fw/alias.h>
 #include <weir/fw/hash.h>
 #include <weir/fw/image.h>
+#include <weir/fw/scrubs.h>
 #include <weir/fw/table.h>
 #include <weir/fw/tcp.h>
 
@@ -31,12 +32,10 @@ __noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
 {
 	weir_line *s = weir_state_line(slot);
 
-	if (control & WEIR_STATE_ALLOW_OPTIONS) {
-		if (weir_half_allows_options(s, slot, 0))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
-		if (weir_half_allows_options(s, slot, 1))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
-	}
+	if (weir_half_allows_options(s, slot, 0))
+		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
+	if (weir_half_allows_options(s, slot, 1))
+		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
 	if (control & WEIR_STATE_LOG_ALL) {
 		if (weir_half_logs_all(s, slot, 0))
 			hit->flags |= WEIR_HIT_LOG_ALL_A;
@@ -45,6 +44,8 @@ __noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
 	}
 	hit->rule[0] = weir_half_rule(s, slot, 0);
 	hit->rule[1] = weir_half_rule(s, slot, 1);
+	hit->scrub[0] = weir_half_scrub(s, slot, 0);
+	hit->scrub[1] = weir_half_scrub(s, slot, 1);
 	return 0;
 }
 
@@ -76,7 +77,8 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
 	/* What few packets need. */
-	if (control & WEIR_STATE_LOG_ALL || p->flags & WEIR_PACKET_OPTIONS)
+	if (control & (WEIR_STATE_LOG_ALL | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
+	    (p->tcp_flags & WEIR_TCP_SYN && weir_fw_scrubs_states()))
 		weir_bucket_report_rules(slot, control, hit);
 	if (control & WEIR_STATE_TRANSLATED)
 		weir_alias_report(slot, reverse, hit);

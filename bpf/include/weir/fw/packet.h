@@ -98,7 +98,6 @@ enum weir_decision_flag {
 	WEIR_DECISION_NO_SYNC = 1 << 9,
 	WEIR_DECISION_SOURCE_TRACK = 1 << 10,
 	WEIR_DECISION_RESERVED = 1 << 11,    /* a management rule: may use reserved states */
-	WEIR_DECISION_SET_TOS = 1 << 12,
 	WEIR_DECISION_SET_PRIO = 1 << 13,
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 };
@@ -113,13 +112,14 @@ struct weir_fw_decision {
 	__u8 icmp_type;
 	__u8 icmp_code;
 	__u8 profile;		/* timeout table of the state */
-	__u8 tos;
+	__u8 scrub_number;	/* of `scrub`, in a state; 0: none */
 	__u8 prio[2];
 	__u32 state_max;	/* `max`; 0: none */
 	__u32 routing_table;
 	__u16 tag;		/* number of the packet's tag; 0: none */
 	__u16 kept_tag;		/* that these rules gave, which a state of them keeps; 0: none */
 	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
+	__u64 scrub;		/* what the packet is changed by: enum weir_fw_scrub */
 };
 
 #endif /* WEIR_FW_PACKET_H */

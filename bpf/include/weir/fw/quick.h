@@ -20,6 +20,7 @@
 #include <weir/fw/lookup.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/partial.h>
+#include <weir/fw/scrub.h>
 
 /* "The longer way": none of enum xdp_action that is returned here. */
 #define WEIR_QUICK_NOT 0
@@ -150,7 +151,7 @@ static __always_inline void weir_quick_write(const struct weir_quick *q,
 	out->packets[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET]++;
 	out->bytes[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
 	weir_fw_table_counters(q->cpu)->forwarded_packets++;
-	/* As in weir_fw_forward(). */
+	/* As in weir_fw_readdress(). */
 	q->ip->ttl--;
 	sum = q->ip->checksum + bpf_htons(0x0100);
 	q->ip->checksum = sum + (sum >= 0xffff);
@@ -245,6 +246,80 @@ static __always_inline int weir_quick_pass(const struct weir_quick *q)
 	return XDP_PASS;
 }
 
+/* What IPv4 packets of an interface are changed by in a direction: by lists, but for SYNs. */
+static __always_inline __u64 weir_quick_listed(__u32 ruleset, __u32 direction, __u32 slot)
+{
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u32 number = image->scrub_end + direction * WEIR_FW_INTERFACE_COUNT_MAX +
+		       (slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1));
+
+	if (!(image->flags & WEIR_FW_IMAGE_SCRUB_ALL))
+		return 0;
+	return *weir_at(__u64, ruleset + image->scrubs_at + number * (__u32)sizeof(__u64));
+}
+
+/* Whether a packet of a record may be one that is changed. */
+static __always_inline bool weir_quick_is_changed(__u32 ruleset, weir_line *s)
+{
+	return s->control & WEIR_STATE_SCRUB ||
+	       weir_at(struct weir_fw_image, ruleset)->flags & WEIR_FW_IMAGE_SCRUB_ALL;
+}
+
+/* The slot by which a packet of a record leaves that knows its next hop, or that has a route. */
+static __always_inline __u32 weir_quick_exit(weir_line *s, __u32 reverse,
+					     const struct weir_fw_route *route)
+{
+	if (route)
+		return route->interface;
+	return weir_fw_next_hop_at(weir_read_once(s->next_hop[reverse & 1]) &
+				   (WEIR_FW_NEXT_HOP_COUNT_MAX - 1))
+		->interface;
+}
+
+/*
+ * Finds what a packet of a record, whose bucket is locked, is changed by where it comes in and
+ * where it leaves: in the CPU's scratch. False if rules have to be asked.
+ */
+static __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot,
+				       __u32 reverse)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	weir_line *s = weir_state_line(slot);
+	__u64 first, last;
+
+	if (!scratch)
+		return false;
+	first = weir_quick_listed(ruleset, WEIR_FW_IN, in);
+	last = weir_quick_listed(ruleset, WEIR_FW_OUT, out);
+	if (weir_scrub_has(first | last, WEIR_FW_SCRUB_ASKS_SHIFT))
+		return false;
+	if (s->control & WEIR_STATE_SCRUB) {
+		first = weir_scrub_join(
+			first, weir_scrub_kept(weir_half_scrub(s, slot, reverse & 1)));
+		last = weir_scrub_join(
+			last, weir_scrub_kept(weir_half_scrub(s, slot, !(reverse & 1))));
+	}
+	scratch->scrub[WEIR_FW_IN] = first;
+	scratch->scrub[WEIR_FW_OUT] = weir_fw_skips(ruleset, out) ? 0 : last;
+	return true;
+}
+
+/* Changes the packet as is found there. It is no SYN, nor a fragment. */
+static __noinline int weir_quick_change(struct xdp_md *ctx, __u32 direction)
+{
+	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
+	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u64 word;
+
+	if (!scratch || (void *)(ip + 1) > data_end)
+		return 0;
+	word = scratch->scrub[direction & 1];
+	if (word & WEIR_SCRUB_ALL_PACKETS)
+		weir_scrub_ipv4(ip, word);
+	return 0;
+}
+
 /*
  * Sends a packet that was tracked: in the second stage by the route that is known, which leads out
  * of the device whose program this is, else by a next hop of a generation. What is known of it is
@@ -271,6 +346,20 @@ static __always_inline int weir_quick_leave(struct xdp_md *ctx, const struct wei
 		return weir_quick_send(ctx, &q, &route);
 	/* The routes have changed meanwhile, and the kernel knows them. */
 	return weir_quick_pass(&q);
+}
+
+/* The same of a packet that is changed. What the kernel sends is changed there as it leaves. */
+static __noinline int weir_quick_leave_changed(struct xdp_md *ctx,
+					       const struct weir_fw_route *known, __u32 next_hop,
+					       __u16 generation)
+{
+	int action;
+
+	weir_quick_change(ctx, WEIR_FW_IN);
+	action = weir_quick_leave(ctx, known, next_hop, generation);
+	if (action != XDP_PASS)
+		weir_quick_change(ctx, WEIR_FW_OUT);
+	return action;
 }
 
 /* The slot of a packet's record in its locked bucket, and WEIR_FOUND_* besides. */
@@ -314,6 +403,7 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 control = 0, slot, reverse, next_hop;
+	bool is_changed = false;
 	__u16 generation;
 	__u64 found;
 
@@ -325,8 +415,13 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	if (!(found & WEIR_FOUND_NONE) &&
-	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)))
-		control = weir_quick_track(ctx, q, slot, reverse, s);
+	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse))) {
+		is_changed = weir_quick_is_changed(q->ruleset, s);
+		if (!is_changed ||
+		    weir_quick_scrub(q->ruleset, q->slot, weir_quick_exit(s, reverse, route),
+				     slot, reverse))
+			control = weir_quick_track(ctx, q, slot, reverse, s);
+	}
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
 		return WEIR_QUICK_NOT;
@@ -339,6 +434,8 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 		control = weir_state_line(home)->control;
 	}
 	weir_state_unlock(home, control);
+	if (is_changed)
+		return weir_quick_leave_changed(ctx, route, next_hop, generation);
 	return weir_quick_leave(ctx, route, next_hop, generation);
 }
 

@@ -333,7 +333,7 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	}
 	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
 			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
-	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_LOG_SHIFT,
+	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_SCRUB_SHIFT,
 			 count & WEIR_STATE_COUNT_BYTES_MAX);
 	counter->count[reverse & 1] = 0;
 }

@@ -118,20 +118,6 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	return 0;
 }
 
-/* The first rule of a list, from one number to another, that takes a packet: its number + 1. */
-__noinline __u32 weir_fw_first_of(const struct weir_fw_packet *p __arg_nonnull,
-				  struct weir_fw_walk *walk __arg_nonnull, __u32 first, __u32 end)
-{
-	__u32 at = p->ruleset + weir_fw_image_of(p)->criteria_at, number;
-
-	for (number = first; number < end && weir_fw_may_loop; number++) {
-		if (weir_fw_rule_holds(p, &walk->asking,
-				       at + number * (__u32)sizeof(struct weir_fw_criteria)))
-			return number + 1;
-	}
-	return 0;
-}
-
 /* What the rule of a number, which takes the packet, does but translate. */
 static __always_inline struct weir_fw_rule __weir_arena *
 weir_fw_list_rule(const struct weir_fw_packet *p, struct weir_fw_decision *d, __u32 number)

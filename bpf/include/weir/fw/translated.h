@@ -123,6 +123,9 @@ static __always_inline bool weir_quick_rewrite(struct xdp_md *ctx, __be32 src, _
 	return true;
 }
 
+/* In the next hop of weir_quick_send_to(): the packet is changed besides. */
+#define WEIR_QUICK_CHANGED (1ull << 63)
+
 /*
  * Sends a packet that was tracked, by a next hop of a generation, with its new ends. Where the
  * routes have changed meanwhile the kernel sends it, which translates its source then.
@@ -130,11 +133,16 @@ static __always_inline bool weir_quick_rewrite(struct xdp_md *ctx, __be32 src, _
 static __noinline int weir_quick_send_to(struct xdp_md *ctx, __u64 addresses, __u32 ports,
 					 __u64 next_hop, __u32 src_port_inside)
 {
-	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	struct weir_quick q = {};
 	__u16 generation = next_hop >> 32;
 	struct weir_fw_route route;
 	bool is_known;
+	int action;
 
+	if (next_hop & WEIR_QUICK_CHANGED)
+		weir_quick_change(ctx, WEIR_FW_IN);
+	q.data = weir_xdp_data(ctx);
+	q.data_end = weir_xdp_data_end(ctx);
 	q.ip = q.data + sizeof(struct weir_eth);
 	if ((void *)(q.ip + 1) > q.data_end)
 		return XDP_ABORTED;
@@ -149,7 +157,12 @@ static __noinline int weir_quick_send_to(struct xdp_md *ctx, __u64 addresses, __
 	q.ip_bytes = bpf_ntohs(q.ip->total_bytes);
 	q.cpu = bpf_get_smp_processor_id();
 	q.slot = weir_fw_ifslot(ctx->ingress_ifindex);
-	return is_known ? weir_quick_send(ctx, &q, &route) : weir_quick_pass(&q);
+	if (!is_known)
+		return weir_quick_pass(&q);
+	action = weir_quick_send(ctx, &q, &route);
+	if (next_hop & WEIR_QUICK_CHANGED)
+		weir_quick_change(ctx, WEIR_FW_OUT);
+	return action;
 }
 
 /* A packet of a flow that is known, as weir_quick_hit(): of the form that weir_fw_quick() takes. */
@@ -157,7 +170,9 @@ static __noinline int weir_quick_translate(struct xdp_md *ctx)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
 	__u32 home, alias = 0, slot, reverse, ports, inside, control = 0;
+	__u32 ruleset = weir_fw_control()->active;
 	struct weir_fw_packet key = {};
+	bool is_changed = false;
 	__u64 found, next_hop;
 	weir_line *s;
 
@@ -182,15 +197,20 @@ static __noinline int weir_quick_translate(struct xdp_md *ctx)
 	slot = (__u32)found;
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
-	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_theirs(&q, s, reverse, alias))
-		control = weir_quick_track(ctx, &q, slot, reverse, weir_bucket_counter(s));
+	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_theirs(&q, s, reverse, alias)) {
+		is_changed = weir_quick_is_changed(ruleset, s);
+		if (!is_changed || weir_quick_scrub(ruleset, weir_fw_ifslot(ctx->ingress_ifindex),
+						    weir_quick_exit(s, reverse, 0), slot, reverse))
+			control = weir_quick_track(ctx, &q, slot, reverse, weir_bucket_counter(s));
+	}
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
 		return WEIR_QUICK_NOT;
 	}
 	s = weir_state_line(slot);
 	next_hop = weir_read_once(s->next_hop[reverse]) |
-		   (__u64)weir_read_once(s->generation) << 32;
+		   (__u64)weir_read_once(s->generation) << 32 |
+		   (is_changed ? WEIR_QUICK_CHANGED : 0);
 	weir_quick_ends(&key, s, reverse);
 	ports = weir_ports(key.src_port, key.dst_port);
 	if (slot != home) {

@@ -262,6 +262,7 @@ impl Engine {
         let mut warnings = staged.warnings;
         // Nothing grows by it before the limit is in effect.
         self.firewall.allow(slots);
+        super::scrubs::release(&self.firewall);
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;

@@ -39,9 +39,11 @@ fn every_refusal_has_a_line_that_is_refused() {
         (EndpointIndependent, FreeBsd, "nat on em0 inet proto udp -> (em0) endpoint-independent"),
         (Route, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2)"),
         (Ether, FreeBsd, "ether block in on em0"),
-        (ScrubOptions, FreeBsd, "scrub in all max-mss 1400"),
-        (ScrubOptions, OpenBsd, "match in all scrub (no-df)"),
-        (ScrubSome, FreeBsd, "scrub in on em0"),
+        (ReassembleTcp, FreeBsd, "scrub all reassemble tcp"),
+        (ReassembleTcp, OpenBsd, "match in all scrub (reassemble tcp)"),
+        (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
+        (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
+        (ScrubAnchor, FreeBsd, "anchor \"a\" {\nscrub in all\n}"),
         (Queue, OpenBsd, "queue root on em0 bandwidth 10M default\npass set queue root"),
         (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
         (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
@@ -54,7 +56,7 @@ fn every_refusal_has_a_line_that_is_refused() {
         (RoutingTable, FreeBsd, "pass in rtable 0"),
         (RouteLabel, FreeBsd, "pass in from route \"uplink\""),
         (SetFields, FreeBsd, "match out set prio 5"),
-        (SetFields, OpenBsd, "match out set tos 16"),
+        (SetFields, OpenBsd, "match out set delay 16"),
         (Divert, OpenBsd, "pass in inet proto tcp to port 80 divert-to 127.0.0.1 port 3128"),
         (Once, OpenBsd, "pass in once"),
         (Pflow, OpenBsd, "pass in keep state (pflow)"),
@@ -92,6 +94,10 @@ fn what_the_data_path_does_is_accepted() {
          set hashsize 1024\nset reassemble yes\n\
          table <t> const { 10.0.0.0/8, !10.1.0.0/16 }\n\
          scrub in all\n\
+         no scrub on em1 proto udp\n\
+         scrub on em0 inet proto tcp from <t> to any port 80 no-df random-id min-ttl 64 \
+         max-mss 1440 set-tos lowdelay fragment no reassemble\n\
+         match in scrub (no-df max-mss 1440)\n\
          antispoof quick for em0\n\
          block in from urpf-failed\n\
          block return log all\n\
@@ -107,7 +113,8 @@ fn what_the_data_path_does_is_accepted() {
          rdr on em0 inet proto tcp to (em0) port 80:90 -> 10.0.0.1 port 8080:*\n\
          binat on em0 from 10.0.0.5 to any -> 192.0.2.7\npass tagged seen\n";
     assert_eq!(diagnostics_of(nat, Dialect::FreeBsd), []);
-    let to = "match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
+    let to = "match out on em0 scrub (no-df random-id max-mss 1440 min-ttl 9) set tos 16\n\
+         match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
          pass in on em0 inet proto tcp to port 80 rdr-to { 10.0.0.1, 10.0.0.2 } round-robin\n\
          anchor \"a\" {\npass on em0 inet from 10.0.0.5 binat-to 192.0.2.7\n}\n";
     assert_eq!(diagnostics_of(to, Dialect::OpenBsd), []);

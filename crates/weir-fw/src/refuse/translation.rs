@@ -53,12 +53,16 @@ pub(super) fn is_to_loopback(rule: &Rule) -> bool {
     })
 }
 
-/// Finds translation rules that stand in an anchor: in braces below a rule, or in its own file.
+/// Finds rules of FreeBSD's lists that stand in an anchor: in braces below a rule, or in its own
+/// file.
 pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
     for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
         if rule.anchor.is_none() {
             found.refuse(Refusal::TranslationAnchor, rule.span);
         }
+    }
+    for rule in rules.scrub.iter().filter(|rule| rule.anchor.is_none()) {
+        found.refuse(Refusal::ScrubAnchor, rule.span);
     }
 }
 

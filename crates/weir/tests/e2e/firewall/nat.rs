@@ -63,8 +63,9 @@ fn network(tag: &str) -> Network {
     net
 }
 
+/// `ip` in a namespace.
 #[track_caller]
-fn ip(netns: &Netns, words: &str) {
+pub(super) fn ip(netns: &Netns, words: &str) {
     let mut command = Command::new("ip");
     command.args(["-n", netns.name()]).args(words.split(' '));
     assert_exit(&command.output().expect("ip runs"), 0);
