@@ -92,10 +92,8 @@ pub(super) fn rewrite(frame: &[u8], leaving: &Leaving<'_>) -> Vec<u8> {
         if let Some(id) = leaving.id.filter(|_| is_whole) {
             frame[at + 4..at + 6].copy_from_slice(&id);
         }
-        if frame[at..at + header_bytes] != before {
-            let sum = checksum::ipv4_header(&frame[at..at + header_bytes]);
-            put_word(&mut frame, at + 10, sum);
-        }
+        let sum = adjusted(word(&frame, at + 10), &before, &frame[at..at + header_bytes]);
+        put_word(&mut frame, at + 10, sum);
     } else {
         frame[at] = 0x60 | leaving.tos >> 4;
         frame[at + 1] = leaving.tos << 4 | frame[at + 1] & 15;
