@@ -138,7 +138,7 @@ fn headers_are_changed_as_the_rules_say() {
     let shown = net.pfctl("-sr");
     assert_eq!(
         shown.lines().next(),
-        Some("match in on b0 all set (tos 0x10) scrub (no-df random-id min-ttl 64)"),
+        Some("match in on b0 all set ( tos 0x10 ) scrub (no-df random-id min-ttl 64)"),
         "{shown}"
     );
 }
