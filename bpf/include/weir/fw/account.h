@@ -69,18 +69,6 @@ static __always_inline __u32 weir_half_tag(weir_line *s, __u32 slot, __u32 half)
 	return weir_half(s, slot, half) >> WEIR_HALF_TAG_SHIFT & WEIR_FW_TAG_COUNT_MAX;
 }
 
-/* Whether packets of a half may have IP options. */
-static __always_inline bool weir_half_allows_options(weir_line *s, __u32 slot, __u32 half)
-{
-	return weir_half(s, slot, half) >> WEIR_HALF_OPTIONS_SHIFT & 1;
-}
-
-/* Whether the rule of a half logs every packet. */
-static __always_inline bool weir_half_logs_all(weir_line *s, __u32 slot, __u32 half)
-{
-	return weir_half(s, slot, half) >> WEIR_HALF_LOG_SHIFT & 1;
-}
-
 /* The number of what packets of a half are changed by; 0: nothing. */
 static __always_inline __u32 weir_half_scrub(weir_line *s, __u32 slot, __u32 half)
 {

@@ -120,7 +120,7 @@ static __always_inline int weir_fw_read_skb(struct __sk_buff *skb, struct weir_f
 
 /* State and rules; 0, or the reason of the drop + 1. */
 static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw_packet *p,
-					   struct weir_fw_hit *hit, struct weir_fw_scratch *scratch)
+					   struct weir_fw_hit *hit)
 {
 	int found = WEIR_STATE_MISS, drop;
 
@@ -134,13 +134,13 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 			p->flags |= WEIR_PACKET_UNTRACKED;
 		weir_state_touch(p);
 	}
-	weir_fw_begin_scrub(p, scratch);
+	weir_fw_ask_scrub(p);
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
 		found = weir_fw_error_egress(skb, p, hit);
 	else if (weir_fw_is_looked_up(p))
 		found = weir_state_lookup(p, hit);
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
-		weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		weir_fw_translate_out(p, hit);
 		return weir_fw_fragment_is_lost(p) ? WEIR_DROP(FRAGMENT) : 0;
 	}
@@ -160,7 +160,7 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 	} else {
 		if (weir_fw_logs_all(p, hit))
 			weir_fw_log_egress(skb, p, hit);
-		weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	}
 	/* Its entry has the ends that the later ones come with. */
 	if (hit->flags & WEIR_HIT_TRANSLATED)
@@ -208,12 +208,12 @@ int weir_fw_egress(struct __sk_buff *skb)
 	} else if (!drop && weir_fw_filters(p->ruleset) && !weir_fw_is_discovery(p)) {
 		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		weir_state_touch(p);
-		drop = weir_fw_let_out(skb, p, hit, scratch);
+		drop = weir_fw_let_out(skb, p, hit);
 	}
 	if (drop)
 		return weir_fw_refuse_egress(skb, p, hit, drop);
 	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_egress(skb, p)) ||
-	    (scratch->scrub[0] && weir_fw_scrub_egress(skb, p, scratch->scrub[0]))) {
+	    weir_fw_scrub_egress(skb, p, scratch->scrub[0])) {
 		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
 		return TCX_DROP;
 	}

@@ -300,8 +300,7 @@ static __always_inline bool weir_fw_is_skipped_error(const struct weir_fw_packet
 
 /* The state of the packet, and the rules if it does not cover the way in. */
 static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_packet *p,
-					 struct weir_fw_hit *hit, struct weir_fw_scratch *scratch,
-					 bool is_skipped)
+					 struct weir_fw_hit *hit, bool is_skipped)
 {
 	int found = WEIR_STATE_MISS;
 
@@ -329,7 +328,7 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		return WEIR_FW_CONTINUE;
 	if (!hit->covered[WEIR_FW_IN])
 		return weir_fw_judge_new(ctx, p, hit);
-	weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	return WEIR_FW_CONTINUE;
 }
 
@@ -434,14 +433,14 @@ static __always_inline bool weir_fw_is_asked_out(const struct weir_fw_packet *p,
 
 /* State and rules of the interface by which a packet leaves. */
 static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_packet *p,
-					   struct weir_fw_hit *hit, struct weir_fw_scratch *scratch)
+					   struct weir_fw_hit *hit)
 {
 	int action;
 
 	if (weir_fw_is_skipped_fragment(p)) {
 		action = weir_fw_gather_out(p, hit);
 		if (action == WEIR_FW_FOLLOWS)
-			weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+			weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		if (action != WEIR_FW_CONTINUE)
 			return action == WEIR_FW_FOLLOWS ? WEIR_FW_CONTINUE : action;
 	}
@@ -457,7 +456,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	}
 	/* It leaves as its first one did: whom the state lets out by now is of no account. */
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
-		weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		return WEIR_FW_CONTINUE;
 	}
 	if (!weir_state_covers_out(p, hit)) {
@@ -469,7 +468,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
-	weir_fw_scrub_by_state(scratch, hit, weir_fw_half(p, hit));
+	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	return WEIR_FW_CONTINUE;
 }
 
@@ -496,8 +495,8 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	p->out_interface = route->interface;
 	scratch->scrub[0] = 0;
 	if (is_filtered && !weir_fw_skips(p->ruleset, route->interface)) {
-		weir_fw_begin_scrub(p, scratch);
-		action = weir_fw_release(ctx, p, hit, scratch);
+		weir_fw_ask_scrub(p);
+		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
 		weir_fw_translate_out(p, hit);
@@ -513,7 +512,7 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	if (!weir_fw_readdress(ctx, p, route))
 		return XDP_ABORTED;
-	if (scratch->scrub[0] && weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
+	if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->forwarded_packets++;
@@ -565,12 +564,12 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 		weir_state_touch(p);
 		result = weir_fw_inspect(ctx, p, is_skipped);
 		if (result == WEIR_FW_CONTINUE && !is_skipped)
-			weir_fw_begin_scrub(p, scratch);
+			weir_fw_ask_scrub(p);
 		if (result == WEIR_FW_CONTINUE)
-			result = weir_fw_admit(ctx, p, hit, scratch, is_skipped);
+			result = weir_fw_admit(ctx, p, hit, is_skipped);
 		if (result != WEIR_FW_CONTINUE)
 			return result;
-		if (scratch->scrub[0] && weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
+		if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
 			return weir_fw_drop(p, WEIR_DROP(SHORT));
 	}
 	return weir_fw_leave(ctx, p, hit, scratch, is_filtered);

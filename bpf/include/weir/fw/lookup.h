@@ -27,25 +27,23 @@ static __always_inline void weir_state_touch(struct weir_fw_packet *p)
 }
 
 /* What few records want of the rules of their halves. */
-__noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
-					struct weir_fw_hit *hit __arg_nonnull)
+__noinline int weir_bucket_report_rules(__u32 slot, struct weir_fw_hit *hit __arg_nonnull)
 {
 	weir_line *s = weir_state_line(slot);
+	__u32 a = weir_half(s, slot, 0), b = weir_half(s, slot, 1);
 
-	if (weir_half_allows_options(s, slot, 0))
+	if (a >> WEIR_HALF_OPTIONS_SHIFT & 1)
 		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
-	if (weir_half_allows_options(s, slot, 1))
+	if (b >> WEIR_HALF_OPTIONS_SHIFT & 1)
 		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
-	if (control & WEIR_STATE_LOG_ALL) {
-		if (weir_half_logs_all(s, slot, 0))
-			hit->flags |= WEIR_HIT_LOG_ALL_A;
-		if (weir_half_logs_all(s, slot, 1))
-			hit->flags |= WEIR_HIT_LOG_ALL_B;
-	}
-	hit->rule[0] = weir_half_rule(s, slot, 0);
-	hit->rule[1] = weir_half_rule(s, slot, 1);
-	hit->scrub[0] = weir_half_scrub(s, slot, 0);
-	hit->scrub[1] = weir_half_scrub(s, slot, 1);
+	if (a >> WEIR_HALF_LOG_SHIFT & 1)
+		hit->flags |= WEIR_HIT_LOG_ALL_A;
+	if (b >> WEIR_HALF_LOG_SHIFT & 1)
+		hit->flags |= WEIR_HIT_LOG_ALL_B;
+	hit->rule[0] = a & WEIR_FW_RULE_NONE;
+	hit->rule[1] = b & WEIR_FW_RULE_NONE;
+	hit->scrub[0] = a >> WEIR_HALF_SCRUB_SHIFT & WEIR_ACCOUNT_SCRUB_MASK;
+	hit->scrub[1] = b >> WEIR_HALF_SCRUB_SHIFT & WEIR_ACCOUNT_SCRUB_MASK;
 	return 0;
 }
 
@@ -79,7 +77,7 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	/* What few packets need. */
 	if (control & (WEIR_STATE_LOG_ALL | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
 	    (p->tcp_flags & WEIR_TCP_SYN && weir_fw_scrubs_states()))
-		weir_bucket_report_rules(slot, control, hit);
+		weir_bucket_report_rules(slot, hit);
 	if (control & WEIR_STATE_TRANSLATED)
 		weir_alias_report(slot, reverse, hit);
 }

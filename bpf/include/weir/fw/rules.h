@@ -285,9 +285,12 @@ static __always_inline __u64 weir_fw_scrub_of(const struct weir_fw_packet *p, __
 	return *weir_at(__u64, p->ruleset + image->scrubs_at + number * (__u32)sizeof(__u64));
 }
 
-/* The same of a rule that matches: what it has takes the place of what those before it had. */
-static __always_inline void weir_fw_rule_scrubs(const struct weir_fw_packet *p,
-						struct weir_fw_decision *d, __u32 number)
+/*
+ * The same of a rule that matches: what it has takes the place of what those before it had. A
+ * function of its own, so that the verifier need not go on from each of its ways.
+ */
+__noinline int weir_fw_rule_scrubs(const struct weir_fw_packet *p __arg_nonnull,
+				   struct weir_fw_decision *d __arg_nonnull, __u32 number)
 {
 	const __u64 mss = 0xffffull << WEIR_FW_SCRUB_MSS_SHIFT;
 	const __u64 ttl = 0xffull << WEIR_FW_SCRUB_TTL_SHIFT;
@@ -301,6 +304,7 @@ static __always_inline void weir_fw_rule_scrubs(const struct weir_fw_packet *p,
 	if (word >> WEIR_FW_SCRUB_SETS_TOS_SHIFT & 1)
 		d->scrub &= ~tos;
 	d->scrub |= word;
+	return 0;
 }
 
 static __always_inline void weir_fw_rule_logs(struct weir_fw_rule __weir_arena *rule,

@@ -43,8 +43,11 @@ static __always_inline bool weir_scrub_has(__u64 word, __u32 shift)
 	return word >> shift & 1;
 }
 
-/* What two words come to, of which one is done after the other. */
-static __always_inline __u64 weir_scrub_join(__u64 first, __u64 then)
+/*
+ * What two words come to, of which one is done after the other. A function of its own, so that the
+ * verifier need not go on from each of its ways.
+ */
+__noinline __u64 weir_scrub_join(__u64 first, __u64 then)
 {
 	const __u64 tos_mask = 0xffull << WEIR_FW_SCRUB_TOS_SHIFT;
 	__u64 flags = (first | then) & ~0ull << WEIR_FW_SCRUB_SETS_TOS_SHIFT;
@@ -195,6 +198,8 @@ static __always_inline int weir_fw_scrub(void *ctx, bool is_skb, struct weir_fw_
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
+	if (!word)
+		return 0;
 	if (!scratch)
 		return -1;
 	if (word & WEIR_SCRUB_ALL_PACKETS && weir_scrub_ip(ctx, is_skb, p, scratch, word))
@@ -254,24 +259,19 @@ __noinline int weir_fw_ask_scrub(const struct weir_fw_packet *p __arg_nonnull)
 	return 0;
 }
 
-/* weir_fw_ask_scrub(), where something may say so; else nothing is changed so far. */
-static __always_inline void weir_fw_begin_scrub(const struct weir_fw_packet *p,
-						struct weir_fw_scratch *scratch)
-{
-	if (weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_SCRUB_LIST)
-		weir_fw_ask_scrub(p);
-	else
-		scratch->scrub[0] = 0;
-}
-
-/* What the state says that covers the hook: after that. `half` is the one that does, 0 is A. */
-static __always_inline void weir_fw_scrub_by_state(struct weir_fw_scratch *scratch,
-						   const struct weir_fw_hit *hit, __u32 half)
+/*
+ * What the state says that covers the hook: after that. `half` is the one that does, 0 is A. As
+ * those above it is called always, and asks here: each branch of its callers doubles what the
+ * verifier goes through.
+ */
+__noinline int weir_fw_scrub_by_state(const struct weir_fw_hit *hit __arg_nonnull, __u32 half)
 {
 	__u8 number = half & 1 ? hit->scrub[1] : hit->scrub[0];
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
-	if (number)
+	if (number && scratch)
 		scratch->scrub[0] = weir_scrub_join(scratch->scrub[0], weir_scrub_kept(number));
+	return 0;
 }
 
 #endif /* WEIR_FW_SCRUB_H */
