@@ -644,6 +644,7 @@ fn take_apart(raw: &Raw) -> Record {
     let source_is_1 = [layout::WSCALE_SOURCE_A_IS_1, layout::WSCALE_SOURCE_B_IS_1];
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
     let tag = |word: u64| (word >> layout::ACCOUNT_TAG_SHIFT) as u8 & TAG_MASK;
+    let scrub = |word: u64| (word >> layout::ACCOUNT_SCRUB_SHIFT).to_le_bytes()[0] & SCRUB_MASK;
     let shift = layout::STATE_COUNT_PACKETS_SHIFT;
     Record {
         slot: raw.slot,
@@ -662,8 +663,7 @@ fn take_apart(raw: &Raw) -> Record {
         tags: [0, 1].map(|half| tag(raw.account[half])),
         are_no_sync: [0, 1].map(|half| raw.account[half] >> no_sync_shift & 1 != 0),
         log_all: [0, 1].map(|half| raw.account[half] >> log_shift & 1 != 0),
-        scrubs: [0, 1]
-            .map(|half| (raw.account[half + 2] >> layout::ACCOUNT_SCRUB_SHIFT) as u8 & SCRUB_MASK),
+        scrubs: [0, 1].map(|half| scrub(raw.account[half + 2])),
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,

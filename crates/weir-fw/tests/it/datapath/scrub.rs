@@ -204,9 +204,9 @@ fn what_the_box_gets_and_sends_is_changed_too() {
     let Some(rig) = Rig::with_rules("own", rules) else { return };
     let verdict = rig.receive(0, &Ends::new("10.0.1.2", "10.0.1.1").udp((1000, 53), b"x"));
     assert_eq!((verdict.action, header(&verdict.frame).dont_fragment), (PASS, false));
-    let own = Ends::new("10.0.2.1", "10.0.2.2");
+    let local = Ends::new("10.0.2.1", "10.0.2.2");
     for round in 0..2_u8 {
-        let verdict = rig.send(1, &own.udp((1000, 53), &[round]));
+        let verdict = rig.send(1, &local.udp((1000, 53), &[round]));
         assert_eq!((verdict.action, header(&verdict.frame).ttl), (NEXT, 99));
     }
 }
