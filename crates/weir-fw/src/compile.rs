@@ -42,6 +42,8 @@ pub const RULE_COUNT_MAX: usize = 1_000_000;
 /// From this many rules on, candidates are found by bit vectors; below, rules are asked one by one.
 /// Measured; docs/fw-rules.md has the figures.
 pub(crate) const CLASSES_RULE_COUNT_MIN: usize = 8;
+/// Networks of one pool, those of its tables and interfaces included: a new flow looks at each.
+pub(crate) const POOL_NETWORK_COUNT_MAX: usize = 1024;
 /// Tables that an image may ask, those of interfaces' addresses included.
 pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
 
@@ -152,6 +154,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let rule_count = builder.criteria.len();
     let list_ends = builder.lists()?;
+    scrub::check_count(input.evaluator)?;
     let scrubs = builder.scrub_list();
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
@@ -261,11 +264,7 @@ impl<'a> Builder<'a> {
         let criteria = self.names.criteria(rule.rule, rule.anchor);
         self.row(rule, criteria, None)?;
         // A rule that translates is for one direction; the others are refused.
-        let direction = rule.rule.direction.unwrap_or(Direction::In);
-        if let Some(last) = self.translations.last_mut() {
-            *last = self.names.translation(rule.rule, direction);
-        }
-        Ok(())
+        self.translate(rule, rule.rule.direction.unwrap_or(Direction::In))
     }
 
     /// A rule with its criteria, which does not translate so far.

@@ -106,6 +106,7 @@ pub struct Engine {
     /// What rules with `overload` do, by identifier.
     interfaces: Interfaces,
     stages: stages::Choice,
+    scrubs: scrubs::Release,
     baseline: Totals,
     debug: String,
     loader: Loader,
@@ -204,6 +205,11 @@ impl Engine {
             self.interfaces.publish(&self.firewall);
             renew_next_hops(&self.firewall);
         }
+    }
+
+    /// Makes room for what states' packets are changed by. To be called once a second.
+    pub(crate) fn release_scrubs(&mut self) {
+        self.scrubs.look(&self.firewall);
     }
 
     /// What has been seen of interfaces since this was asked last.

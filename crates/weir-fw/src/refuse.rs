@@ -9,7 +9,7 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, KeepState, Setting, StateOptions, Syncookies};
+use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -56,12 +56,8 @@ refusals! {
         "translation rules stand in the main ruleset";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
         "sources are translated where packets leave, destinations where they come in";
-    PoolTable: "a table as the pool of a translation",
-        "addresses of a pool stand in the ruleset";
     LeastStates: "least-states",
         "states are not counted by address of a pool";
-    StickyAddress: "sticky-address",
-        "what a source was given is not kept beyond its states";
     MapE: "map-e-portset",
         "ports are chosen from one range";
     EndpointIndependent: "endpoint-independent",
@@ -70,6 +66,8 @@ refusals! {
         "the kernel's routing table decides where packets go";
     Ether: "ether",
         "layer 2 is not filtered";
+    ReassembleNoDf: "set reassemble yes no-df",
+        "it changes no packets: `scrub` rules do";
     ReassembleTcp: "reassemble tcp",
         "timestamps of TCP are not followed, nor its TTLs";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
@@ -126,12 +124,13 @@ refusals! {
         "it would run without its entries";
 }
 
-/// What is accepted although it changes nothing. The first three draw a warning.
+/// What is accepted although it changes nothing. The first four draw a warning.
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
+    ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
     ("set require-order", "it means nothing in pf any more"),
     ("set keepcounters", "counters of unchanged rules always stay"),
     (
@@ -228,7 +227,7 @@ impl Found {
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
             | Setting::RequireOrder(_)
-            | Setting::Reassemble { .. }
+            | Setting::Reassemble { no_df: false, .. }
             | Setting::HashSize(_)
             | Setting::StateReserve(_)
             | Setting::WeirStages(_) => {}
@@ -238,6 +237,7 @@ impl Found {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
             }
+            Setting::Reassemble { .. } => self.refuse(Refusal::ReassembleNoDf, span),
             Setting::Syncookies(_) => self.refuse(Refusal::Synproxy, span),
             Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
             Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
@@ -303,10 +303,30 @@ impl Found {
             (Refusal::Os, rule.os.is_some()),
             (Refusal::Rdomain, rule.rdomain.is_some()),
             (Refusal::RoutingTable, options.rtable.is_some()),
+            (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
+            (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
         ];
         let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
         for refusal in by_ends.chain(by_options.map(|(refusal, _)| refusal)) {
             self.refuse(refusal, rule.span);
+        }
+        if rule.log.is_some() {
+            self.warn(rule.span, "scrub with log", "what `scrub` rules change is not logged");
+        }
+        if !options.labels.is_empty() {
+            self.warn(rule.span, "scrub with label", "packets are not counted by `scrub` rules");
+        }
+        self.late_no_df(rule);
+    }
+
+    /// `no-df` where packets leave comes after they were compared with the MTU there.
+    fn late_no_df(&mut self, rule: &Rule) {
+        let clears = rule.options.scrub.is_some_and(|scrub| scrub.no_df);
+        if clears && rule.direction == Some(Direction::Out) {
+            let message = "packets longer than the MTU where they leave keep `don't fragment`";
+            let warning = Diagnostic::warning(Code::CannotRun, rule.span, message.to_owned());
+            let help = "clear it where they come in: `in` instead of `out`";
+            self.list.push(warning.label("`no-df` comes too late for them here").help(help));
         }
     }
 
@@ -321,6 +341,7 @@ impl Found {
         if translation::is_to_loopback(rule) {
             self.list.push(translation::loopback_warning(rule));
         }
+        self.late_no_df(rule);
         if let Some(state) = &rule.options.state {
             for refusal in refusals_of_state(state) {
                 self.refuse(refusal, span);

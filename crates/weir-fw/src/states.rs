@@ -54,6 +54,8 @@ pub struct Record {
     pub wire: [Option<[(IpAddr, u16); 2]>; 2],
     /// Ids of the rules that did.
     pub translator: [Option<u32>; 2],
+    /// Whether those count the state among theirs: not if the rule has made the half as well.
+    pub is_translator_counted: [bool; 2],
     /// IP protocol.
     pub protocol: u8,
     /// Phases of both ends: `layout::tcp_phase`, of other protocols `layout::phase`.
@@ -651,6 +653,9 @@ fn take_apart(raw: &Raw) -> Record {
         ends: ends_of(line, &raw.addresses),
         wire: raw.aliases.map(|alias| alias.map(|(line, addresses)| ends_of(&line, &addresses))),
         translator: raw.aliases.map(|alias| alias.map(|(line, _)| word(&line, alias::RULE))),
+        is_translator_counted: raw
+            .aliases
+            .map(|alias| alias.is_some_and(|(line, _)| half_word(&line, alias::IS_COUNTED) != 0)),
         protocol: protocol_of(line),
         phase: bytes(state::PHASE),
         seq: [seq(0), seq(1)],

@@ -101,18 +101,13 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
 	}
 	if (addresses) {
-		struct weir_state_v6 __weir_arena *a =
-			(struct weir_state_v6 __weir_arena *)weir_state_line(addresses);
-		int i;
+		struct weir_state_v6 __weir_arena *a = weir_addresses_at(addresses);
 
 		control |= WEIR_STATE_IPV6;
 		a->control = WEIR_STATE_ADDRESSES;
 		a->owner = slot;
-#pragma unroll
-		for (i = 0; i < 4; i++) {
-			a->addr[0][i] = p->src[i];
-			a->addr[1][i] = p->dst[i];
-		}
+		weir_copy_address(a->addr[0], p->src);
+		weir_copy_address(a->addr[1], p->dst);
 		s->addr[0] = (__u32)p->hash;
 		s->addr[1] = addresses;
 	} else {
@@ -333,11 +328,11 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 		return WEIR_FW_REASON_CONGESTION + 1;
 	line = weir_state_line(home);
 	if (line->control & WEIR_STATE_LIVE)
-		found = weir_bucket_find(p, home);
+		found = weir_bucket_find(p, home, false);
 	/* The ends of a new record may be on the wire of a translated one. */
 	if (found == WEIR_FOUND_LOST ||
 	    (found == WEIR_FOUND_NONE && weir_fw_translates() &&
-	     weir_alias_find(p, home) != WEIR_FOUND_NONE)) {
+	     weir_bucket_find(p, home, true) != WEIR_FOUND_NONE)) {
 		drop = WEIR_FW_REASON_STATE_INSERT + 1;
 		weir_state_unlock(home, line->control);
 		return drop;

@@ -116,6 +116,7 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 {
 	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
 	bool is_bound = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_BOUND;
+	const __u32 stateless = WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR;
 	bool is_judged = weir_fw_begin(p, walk, d), is_logged;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 log_rule;
@@ -148,12 +149,13 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 		}
 		weir_fw_end(p, walk, d);
 	}
+	if (scratch->before.is_translated && !openbsd && !(p->flags & stateless) &&
+	    !(d->flags & (WEIR_DECISION_BLOCK | WEIR_DECISION_KEEP_STATE)))
+		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
+	weir_fw_count_decided(p, d);
 	weir_fw_refuse_options(p, d);
 	if (!scratch->before.is_translated || d->flags & WEIR_DECISION_BLOCK)
 		return;
-	if (!openbsd && !(d->flags & WEIR_DECISION_KEEP_STATE) &&
-	    !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR)))
-		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
 	/* Without a state only lists translate. */
 	if (!(d->flags & WEIR_DECISION_KEEP_STATE) && !scratch->before.is_listed)
 		weir_fw_untranslate(p, &scratch->before);
@@ -204,11 +206,10 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 		return 0;
 	if (scratch->decision.scrub)
 		number = weir_scrub_keep(scratch->decision.scrub);
-	if (number == WEIR_SCRUB_NUMBER_NONE)
-		return WEIR_DROP(MEMORY);
+	/* What there is no room for is done to the first packet alone. */
 	scratch->decision.scrub_number = number;
 	if (scratch->before.is_translated) {
-		alias = weir_fw_make_alias(p, hit);
+		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
 		if (alias < 0)
 			return -alias;
 	}

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 10,
+	WEIR_FW_LAYOUT_VERSION = 11,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -67,7 +67,7 @@ enum weir_fw_scrub {
 	WEIR_FW_SCRUB_RANDOM_ID_SHIFT = 34,
 	/* Of an interface in the image: what is changed depends on more than the interface. */
 	WEIR_FW_SCRUB_ASKS_SHIFT = 35,
-	/* Of what states keep: nobody gets it any more (weir-fw's engine/load.rs). */
+	/* Of what states keep: it is taken out if nobody gets it (weir-fw's engine/scrubs.rs). */
 	WEIR_FW_SCRUB_ENDS_SHIFT = 63,
 };
 
@@ -296,7 +296,7 @@ struct weir_alias {
 	/* What stands inside instead, of the one end that is translated: half A's 1, half B's 0 */
 	__be32 inside[4];
 	__be16 inside_port;
-	__u16 is_counted;	/* among the states of that rule */
+	__u16 is_counted;	/* among the states of that rule, which has not made the half */
 	__u32 unused[3];
 	__u32 count[2];
 };

@@ -107,7 +107,7 @@ static __always_inline __u64 weir_bucket_search(const struct weir_fw_packet *p, 
 		if (!line->next)
 			return WEIR_FOUND_NONE;
 	}
-	return weir_bucket_find(p, home);
+	return weir_bucket_find(p, home, false);
 }
 
 /* Takes a record whose connection is over out of its bucket, so that a new one can be made. */
@@ -241,7 +241,7 @@ static __always_inline int weir_alias_follow(struct weir_fw_packet *p, struct we
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
-		found = weir_bucket_find(p, home);
+		found = weir_bucket_find(p, home, false);
 	if (found < WEIR_FOUND_NONE)
 		return weir_state_found(p, hit, home, found, alias);
 	weir_state_unlock(home, weir_state_line(home)->control);
@@ -256,7 +256,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	__u64 came_hash = p->hash;
 	__be16 came_port = p->dst_port;
 	int result = WEIR_STATE_MISS;
-	__u32 alias, i;
+	__u32 alias;
 
 	alias = weir_alias_enter(p);
 	if (!alias)
@@ -273,8 +273,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 		p->flags |= WEIR_PACKET_TRANSLATED;
 		return result;
 	}
-	for (i = 0; i < 4; i++)
-		p->dst[i] = came[i];
+	weir_copy_address(p->dst, came);
 	p->dst_port = came_port;
 	p->hash = came_hash;
 	return result;

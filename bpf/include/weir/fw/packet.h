@@ -10,6 +10,15 @@
 #include <weir/fw/layout.h>
 #include <weir/vmlinux.h>
 
+/* Copies an address, all four words of it; either may be in the arena. */
+#define weir_copy_address(to, from)    \
+	do {                           \
+		(to)[0] = (from)[0];   \
+		(to)[1] = (from)[1];   \
+		(to)[2] = (from)[2];   \
+		(to)[3] = (from)[3];   \
+	} while (0)
+
 /* weir_fw_packet.flags */
 enum weir_packet_flag {
 	WEIR_PACKET_FRAGMENT = 1 << 0,	     /* any fragment */

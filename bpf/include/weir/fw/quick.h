@@ -207,24 +207,26 @@ static __always_inline void weir_quick_key(const struct weir_quick *q, struct we
 }
 
 /*
- * The record of a packet behind the first of its bucket, as weir_bucket_find() returns it. `ports`
- * are the packet's (weir_ports()).
+ * weir_bucket_find() from a line of a bucket on, for a packet of IPv4 without a descriptor: `ports`
+ * are the packet's (weir_ports()), `what` is its protocol, and WEIR_STATE_ALIAS if an alias is
+ * looked for.
  */
-__noinline __u64 weir_quick_search(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 protocol)
+__noinline __u64 weir_quick_search(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 what)
 {
 	struct weir_fw_packet key = {
 		.src = { src },
 		.dst = { dst },
 		.src_port = (__be16)ports,
 		.dst_port = (__be16)(ports >> 16),
-		.protocol = protocol,
+		.protocol = (__u8)what,
 	};
 	__u32 slot = first, match, i;
 
 	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
 		weir_line *s = weir_state_line(slot);
+		__u32 control = weir_match_control(s->control, what & WEIR_STATE_ALIAS);
 
-		match = weir_state_match4(s, s->control, &key);
+		match = weir_state_match4(s, control, &key);
 		if (match)
 			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
 		slot = s->next;
@@ -258,10 +260,14 @@ static __always_inline __u64 weir_quick_listed(__u32 ruleset, __u32 direction, _
 	return *weir_at(__u64, ruleset + image->scrubs_at + number * (__u32)sizeof(__u64));
 }
 
-/* Whether a packet of a record may be one that is changed. */
-static __always_inline bool weir_quick_is_changed(__u32 ruleset, weir_line *s)
+/*
+ * Whether a packet of a record with this control word may be one that is changed. It is asked again
+ * once the packet is tracked: the verifier would go through that twice for what it knows from
+ * before.
+ */
+static __always_inline bool weir_quick_is_changed(__u32 ruleset, __u32 control)
 {
-	return s->control & WEIR_STATE_SCRUB ||
+	return control & WEIR_STATE_SCRUB ||
 	       weir_at(struct weir_fw_image, ruleset)->flags & WEIR_FW_IMAGE_SCRUB_ALL;
 }
 
@@ -280,8 +286,7 @@ static __always_inline __u32 weir_quick_exit(weir_line *s, __u32 reverse,
  * Finds what a packet of a record, whose bucket is locked, is changed by where it comes in and
  * where it leaves: in the CPU's scratch. False if rules have to be asked.
  */
-static __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot,
-				       __u32 reverse)
+__noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, __u32 reverse)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	weir_line *s = weir_state_line(slot);
@@ -305,7 +310,7 @@ static __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32
 }
 
 /* Changes the packet as is found there. It is no SYN, nor a fragment. */
-static __noinline int weir_quick_change(struct xdp_md *ctx, __u32 direction)
+__noinline int weir_quick_change(struct xdp_md *ctx, __u32 direction)
 {
 	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
 	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
@@ -403,8 +408,8 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 control = 0, slot, reverse, next_hop;
-	bool is_changed = false;
 	__u16 generation;
+	bool is_changed;
 	__u64 found;
 
 	/* An empty bucket is left as it is: what makes a record looks again. */
@@ -415,17 +420,16 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	if (!(found & WEIR_FOUND_NONE) &&
-	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse))) {
-		is_changed = weir_quick_is_changed(q->ruleset, s);
-		if (!is_changed ||
-		    weir_quick_scrub(q->ruleset, q->slot, weir_quick_exit(s, reverse, route),
-				     slot, reverse))
-			control = weir_quick_track(ctx, q, slot, reverse, s);
-	}
+	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)) &&
+	    (!weir_quick_is_changed(q->ruleset, s->control) ||
+	     weir_quick_scrub(q->ruleset, q->slot, weir_quick_exit(s, reverse, route), slot,
+			      reverse)))
+		control = weir_quick_track(ctx, q, slot, reverse, s);
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
 		return WEIR_QUICK_NOT;
 	}
+	is_changed = weir_quick_is_changed(q->ruleset, control);
 	/* Read again: kept across the call above, they would take too much of the stack. */
 	next_hop = weir_read_once(weir_state_line(slot)->next_hop[reverse]);
 	generation = weir_read_once(weir_state_line(slot)->generation);

@@ -428,7 +428,6 @@ static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32
 {
 	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
 	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, rule_at);
-	struct weir_fw_rule_counters __weir_arena *counters;
 
 	weir_fw_rule_acts(rule, d, openbsd);
 	d->rule = rule->id;
@@ -444,8 +443,16 @@ static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32
 		d->profile = rule->profile;
 		d->state_max = rule->state_max;
 	}
-	/* What makes a state is counted there. */
-	if (!rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
+}
+
+/* Counts a packet for the rule that has decided it. What makes a state is counted there. */
+static __always_inline void weir_fw_count_decided(const struct weir_fw_packet *p,
+						  const struct weir_fw_decision *d)
+{
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, d->rule_at);
+	struct weir_fw_rule_counters __weir_arena *counters;
+
+	if (!d->rule_at || !rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
 		return;
 	counters = weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule));
 	counters->packets[p->direction & 1]++;
@@ -596,6 +603,7 @@ static __always_inline void weir_fw_evaluate(const struct weir_fw_packet *p,
 		while (weir_fw_walk_rules(p, walk, d) && weir_fw_may_loop)
 			;
 		weir_fw_end(p, walk, d);
+		weir_fw_count_decided(p, d);
 	}
 	weir_fw_refuse_options(p, d);
 }

@@ -6,14 +6,16 @@
 //! and `pf_normalize_tcp` of pf_norm.c). Most lists ask for no more than the interface; then the
 //! quick way of known flows finds the answer in a table.
 
+use std::collections::BTreeSet;
+
 use weir_bpf::firewall::layout::{
-    INTERFACE_COUNT_MAX, SCRUB_ASKS_SHIFT, SCRUB_MSS_SHIFT, SCRUB_NO_DF_SHIFT,
+    INTERFACE_COUNT_MAX, SCRUB_ASKS_SHIFT, SCRUB_COUNT_MAX, SCRUB_MSS_SHIFT, SCRUB_NO_DF_SHIFT,
     SCRUB_RANDOM_ID_SHIFT, SCRUB_SETS_TOS_SHIFT, SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
 };
-use weir_rules::evaluate::{List, RuleId};
+use weir_rules::evaluate::{Evaluator, List, RuleId};
 use weir_rules::ir::{Action, Peer, Rule};
 
-use super::{Builder, Compiled};
+use super::{Builder, Compiled, Refused, refused};
 use crate::image::{self, Criteria, PlaceKind, hooks, image_flags};
 
 /// A segment size, in a word.
@@ -32,6 +34,28 @@ pub(super) fn word(rule: &Rule) -> u64 {
         | u64::from(tos.is_some()) << SCRUB_SETS_TOS_SHIFT
         | u64::from(scrub.no_df) << SCRUB_NO_DF_SHIFT
         | u64::from(scrub.random_id) << SCRUB_RANDOM_ID_SHIFT
+}
+
+/// Refuses more different words than states can keep. What several rules change together may still
+/// be one too many: its states keep nothing.
+pub(super) fn check_count(evaluator: &Evaluator<'_>) -> Result<(), Refused> {
+    let mut words = BTreeSet::new();
+    let is_kept = |rule: &Rule| match rule.action {
+        Action::Match => true,
+        Action::Pass => rule.keeps_state(),
+        _ => false,
+    };
+    for rule in evaluator.rules().filter(|rule| is_kept(rule) && word(rule) != 0) {
+        words.insert(word(rule));
+        if words.len() > SCRUB_COUNT_MAX as usize {
+            let message = format!(
+                "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)` and `set tos`: states \
+                 cannot tell them apart"
+            );
+            return Err(refused(rule.span, message));
+        }
+    }
+    Ok(())
 }
 
 /// FreeBSD's list, as it stands in an image.

@@ -2,6 +2,8 @@
 //! has any more are taken out, so that there is room for those of other rulesets. Programs enter
 //! words, and nothing else does.
 
+use std::sync::atomic::Ordering;
+
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT};
 
@@ -12,9 +14,11 @@ const WORD_COUNT_MIN: usize = SCRUB_COUNT_MAX as usize / 2;
 /// The first word stays: programs take it for a sign that there are others.
 const FIRST: u32 = 2;
 const ENDS: u64 = 1 << SCRUB_ENDS_SHIFT;
+/// Between two looks at all states, while nothing ends.
+const INTERVAL_S: u32 = 30;
 
-/// What becomes of a word: one without states goes the second time that it is found so. From the
-/// first time on no state gets it; in between those show up that got it just then.
+/// What becomes of a word: one without states goes the second time that it is found so, unless a
+/// program has taken it again; in between those states show up that got it just before.
 fn next(word: u64, is_used: bool) -> u64 {
     match (is_used, word & ENDS != 0) {
         (true, _) => word & !ENDS,
@@ -23,19 +27,49 @@ fn next(word: u64, is_used: bool) -> u64 {
     }
 }
 
-/// Takes out what is not used, if there is little room. Once for each ruleset that is loaded.
-pub(super) fn release(firewall: &Firewall) {
-    let arena = firewall.arena();
-    let words: Vec<(u32, u64)> = (FIRST..=SCRUB_COUNT_MAX)
-        .map(|number| (number, arena.read64(SCRUBS_AT + number * 8)))
-        .filter(|(_, word)| *word != 0)
-        .collect();
-    if words.len() < WORD_COUNT_MIN {
-        return;
+/// When the words are looked at again.
+#[derive(Debug, Default)]
+pub(super) struct Release {
+    wait_s: u32,
+    /// Whether all is taken out that is not used, however much room there is.
+    is_thorough: bool,
+}
+
+impl Release {
+    /// Other rules run from now on, which may need other words.
+    pub(super) fn hurry(&mut self) {
+        *self = Self { wait_s: 0, is_thorough: true };
     }
-    let used = View::new(firewall).scrubs();
-    for (number, word) in words {
-        arena.write64(SCRUBS_AT + number * 8, next(word, used >> number & 1 == 1));
+
+    /// Takes out what is not used, if there is little room. To be called once a second, which is
+    /// longer than any program needs from a word to the state that keeps it.
+    pub(super) fn look(&mut self, firewall: &Firewall) {
+        if self.wait_s > 0 {
+            self.wait_s -= 1;
+            return;
+        }
+        let arena = firewall.arena();
+        let words: Vec<(u32, u64)> = (FIRST..=SCRUB_COUNT_MAX)
+            .map(|number| (number, arena.read64(SCRUBS_AT + number * 8)))
+            .filter(|(_, word)| *word != 0)
+            .collect();
+        if words.is_empty() || (words.len() < WORD_COUNT_MIN && !self.is_thorough) {
+            return;
+        }
+        let used = View::new(firewall).scrubs();
+        self.wait_s = INTERVAL_S;
+        for (number, word) in words {
+            let to = next(word, used >> number & 1 == 1);
+            if to & ENDS != 0 {
+                self.wait_s = 0;
+            }
+            // Where a program has taken it meanwhile it stays what it is by now.
+            let at = arena.word64(SCRUBS_AT + number * 8);
+            if at.compare_exchange(word, to, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                self.wait_s = 0;
+            }
+        }
+        self.is_thorough &= self.wait_s == 0;
     }
 }
 

@@ -24,9 +24,7 @@ pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     };
     let found = [
         (Refusal::AfTo, rule.af_to.is_some()),
-        (Refusal::PoolTable, hosts().any(|address| matches!(address, Address::Table(_)))),
         (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
-        (Refusal::StickyAddress, any(|pool| pool.sticky)),
         (Refusal::MapE, any(|pool| pool.map_e.is_some())),
         (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
         (Refusal::UnresolvedHost, is_unresolved(true)),

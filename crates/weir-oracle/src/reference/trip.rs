@@ -127,7 +127,8 @@ impl<'a> Trip<'a> {
                 None => Key::of(&self.dissected.packet),
             };
             let (outcome, ends, inside) = (outcome.clone(), self.ends(), self.inside);
-            let fate = Followed { outcome, state, ends, inside };
+            let had_state = self.state.is_some();
+            let fate = Followed { outcome, state, had_state, ends, inside };
             self.world.fragments.open(self.dissected, piece, fate, expires_ns);
         }
         outcome
@@ -210,7 +211,7 @@ impl<'a> Trip<'a> {
     /// What becomes of a fragment by what came of its packet before; `None`: it is judged.
     fn gather(&mut self, piece: Piece) -> Option<Outcome> {
         match self.world.fragments.follow(self.dissected, piece) {
-            Fate::Follows(Followed { outcome, state, ends, inside }) => {
+            Fate::Follows(Followed { outcome, state, had_state, ends, inside }) => {
                 self.followed = Some(state);
                 let is_translated = ends != self.ends() || inside != self.ends();
                 if is_translated && self.world.states.find(state).is_none() {
@@ -219,9 +220,13 @@ impl<'a> Trip<'a> {
                 }
                 (self.packet.source, self.packet.destination) = ends;
                 self.inside = inside;
-                if let (Some((key, forward)), false) =
-                    (self.world.states.find(state), outcome == Outcome::Box)
-                {
+                let states = &self.world.states;
+                let found = match had_state {
+                    true => states.find(state),
+                    // One that came later, if such a packet is its own.
+                    false => states.meet(state, self.dissected.packet.direction),
+                };
+                if let (Some((key, forward)), false) = (found, outcome == Outcome::Box) {
                     self.count_piece(key, forward);
                 }
                 return Some(outcome);

@@ -3,19 +3,17 @@
 
 use std::net::Ipv4Addr;
 
-use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUBS_AT, table};
+use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT, table};
 use weir_wire::{checksum, ipv4, tcp};
 
 use super::frames::{ETH_BYTES, Ends, Segment, frame_of};
 use super::rig::Rig;
 
-const DROP: i32 = 1;
 const PASS: i32 = 2;
 const REDIRECT: i32 = 4;
 const NEXT: i32 = -1;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-const IN: u32 = 0;
 
 /// What is looked at of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,24 +209,47 @@ fn what_the_box_gets_and_sends_is_changed_too() {
     }
 }
 
-/// States keep fifteen different changes; a flow that would need another one makes no state.
+/// States keep fifteen different changes; of a flow that would need another one the first packet
+/// alone is changed.
 #[test]
-fn changes_that_states_have_no_room_for_are_refused() {
+fn flows_pass_when_states_have_no_room_for_their_changes() {
     let Some(rig) = Rig::with_rules("many", "pass\n") else { return };
     let first = u16::try_from(SCRUB_COUNT_MAX).expect("few");
+    let ttl_of = |number: u16| {
+        let verdict = rig.receive(0, &ends().ttl(64).udp((1000 + number, 53), b"x"));
+        assert_eq!(verdict.action, REDIRECT, "{number}");
+        header(&verdict.frame).ttl
+    };
+    let changed = |number: u16| u8::try_from(99 + number).expect("small");
     for number in 0..=first {
         rig.load(&format!("match in scrub (min-ttl {})\npass\n", 100 + number));
-        let verdict = rig.receive(0, &ends().udp((1000 + number, 53), b"x"));
-        let is_kept = number < first;
-        assert_eq!(verdict.action, if is_kept { REDIRECT } else { DROP }, "{number}");
+        assert_eq!(ttl_of(number), changed(number));
     }
-    assert_eq!(rig.dropped(0, IN, "memory"), 1);
     // Those that are there keep theirs, whatever the rules say by now.
     for number in 0..first {
-        let verdict = rig.receive(0, &ends().udp((1000 + number, 53), b"y"));
-        let ttl = u8::try_from(99 + number).expect("small");
-        assert_eq!((verdict.action, header(&verdict.frame).ttl), (REDIRECT, ttl));
+        assert_eq!(ttl_of(number), changed(number));
     }
+    assert_eq!(ttl_of(first), 63, "its state keeps nothing");
     let last = rig.firewall.arena().read64(SCRUBS_AT + SCRUB_COUNT_MAX * 8);
     assert_ne!(last, 0, "all numbers are taken");
+}
+
+#[test]
+fn a_change_that_was_to_end_is_kept_again() {
+    let Some(rig) = Rig::with_rules("again", "match in scrub (min-ttl 100)\npass\n") else {
+        return;
+    };
+    let ttl_of = |port: u16| {
+        let verdict = rig.receive(0, &ends().ttl(64).udp((port, 53), b"x"));
+        (verdict.action, header(&verdict.frame).ttl)
+    };
+    assert_eq!(ttl_of(1000), (REDIRECT, 99));
+    let words = || [1, 2].map(|number| rig.firewall.arena().read64(SCRUBS_AT + number * 8));
+    let before = words();
+    rig.firewall.arena().write64(SCRUBS_AT + 8, before[0] | 1 << SCRUB_ENDS_SHIFT);
+    assert_eq!(ttl_of(1000), (REDIRECT, 99), "states have it until then");
+    for _ in 0..2 {
+        assert_eq!(ttl_of(1001), (REDIRECT, 99));
+    }
+    assert_eq!(words(), before, "and no other number is taken for it");
 }
