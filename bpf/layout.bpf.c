@@ -85,6 +85,7 @@ WEIR_STRUCT(weir_bucket);
 WEIR_ENUM(weir_fw_constant);
 WEIR_ENUM(weir_fw_control_flag);
 WEIR_ENUM(weir_fw_stages_kind);
+WEIR_ENUM(weir_fw_scrub);
 WEIR_ENUM(weir_fw_timeout);
 WEIR_ENUM(weir_state_flag);
 WEIR_ENUM(weir_state_constant);

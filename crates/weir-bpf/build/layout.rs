@@ -72,8 +72,9 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 20] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 16] = [
+const CONSTANTS: [(&str, &str); 17] = [
     ("weir_fw_constant", "u32"),
+    ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
     ("weir_fw_prefix_constant", "u32"),
     ("weir_fw_prefix_multiplier", "u64"),

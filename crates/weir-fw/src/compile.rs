@@ -13,6 +13,7 @@ mod action;
 mod classes;
 mod criteria;
 pub mod known;
+mod scrub;
 pub(crate) mod translation;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -41,6 +42,8 @@ pub const RULE_COUNT_MAX: usize = 1_000_000;
 /// From this many rules on, candidates are found by bit vectors; below, rules are asked one by one.
 /// Measured; docs/fw-rules.md has the figures.
 pub(crate) const CLASSES_RULE_COUNT_MIN: usize = 8;
+/// Networks of one pool, those of its tables and interfaces included: a new flow looks at each.
+pub(crate) const POOL_NETWORK_COUNT_MAX: usize = 1024;
 /// Tables that an image may ask, those of interfaces' addresses included.
 pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
 
@@ -91,6 +94,9 @@ pub struct Compiled {
     actions: Vec<image::Rule>,
     /// What each of them translates to.
     translations: Vec<Option<Translation>>,
+    /// What each of them changes in packets, and behind that what lists change by direction and
+    /// interface: `weir_fw_scrub` of layout.h. Nothing if none changes anything.
+    scrubs: Vec<u64>,
     operands: Vec<u8>,
     /// The rules, one entry for each identifier, in the order of the evaluator: the filter rules,
     /// and then those of FreeBSD's lists that translate.
@@ -140,6 +146,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         criteria: Vec::with_capacity(steps.len()),
         actions: Vec::with_capacity(steps.len()),
         translations: Vec::with_capacity(steps.len()),
+        scrubs: Vec::with_capacity(steps.len()),
         open: Vec::new(),
     };
     for step in steps {
@@ -147,6 +154,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let rule_count = builder.criteria.len();
     let list_ends = builder.lists()?;
+    scrub::check_count(input.evaluator)?;
+    let scrubs = builder.scrub_list();
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
     }
@@ -154,6 +163,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let mut compiled = builder.finish(rules, warnings, rule_count);
     compiled.header.list_ends = list_ends;
     compiled.header.skipped = skipped(input);
+    compiled.change_by(&scrubs);
     compiled.fresh =
         compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
@@ -227,6 +237,7 @@ struct Builder<'a> {
     criteria: Vec<Criteria>,
     actions: Vec<image::Rule>,
     translations: Vec<Option<Translation>>,
+    scrubs: Vec<u64>,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -253,11 +264,7 @@ impl<'a> Builder<'a> {
         let criteria = self.names.criteria(rule.rule, rule.anchor);
         self.row(rule, criteria, None)?;
         // A rule that translates is for one direction; the others are refused.
-        let direction = rule.rule.direction.unwrap_or(Direction::In);
-        if let Some(last) = self.translations.last_mut() {
-            *last = self.names.translation(rule.rule, direction);
-        }
-        Ok(())
+        self.translate(rule, rule.rule.direction.unwrap_or(Direction::In))
     }
 
     /// A rule with its criteria, which does not translate so far.
@@ -279,6 +286,7 @@ impl<'a> Builder<'a> {
         self.criteria.push(criteria);
         self.actions.push(action);
         self.translations.push(None);
+        self.scrubs.push(scrub::word(rule.rule));
         Ok(())
     }
 
@@ -306,6 +314,7 @@ impl<'a> Builder<'a> {
                 ..image::Rule::default()
             });
             self.translations.push(None);
+            self.scrubs.push(0);
         }
         self.criteria[start].end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
     }
@@ -350,6 +359,7 @@ impl<'a> Builder<'a> {
             criteria: self.criteria,
             actions: self.actions,
             translations: self.translations,
+            scrubs: self.scrubs,
             operands: self.names.operands,
             rules,
             tables: self.names.tables,
@@ -451,6 +461,8 @@ impl Compiled {
             header.translations_at = padded(&mut out);
             out.extend(places.iter().flat_map(|at| at.to_ne_bytes()));
         }
+        header.scrubs_at = padded(&mut out);
+        out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));

@@ -17,6 +17,7 @@ mod load;
 mod memory;
 mod overload;
 mod preview;
+mod scrubs;
 mod source;
 mod sources;
 mod stages;
@@ -105,6 +106,7 @@ pub struct Engine {
     /// What rules with `overload` do, by identifier.
     interfaces: Interfaces,
     stages: stages::Choice,
+    scrubs: scrubs::Release,
     baseline: Totals,
     debug: String,
     loader: Loader,
@@ -203,6 +205,11 @@ impl Engine {
             self.interfaces.publish(&self.firewall);
             renew_next_hops(&self.firewall);
         }
+    }
+
+    /// Makes room for what states' packets are changed by. To be called once a second.
+    pub(crate) fn release_scrubs(&mut self) {
+        self.scrubs.look(&self.firewall);
     }
 
     /// What has been seen of interfaces since this was asked last.

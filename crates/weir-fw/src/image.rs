@@ -177,7 +177,6 @@ pub struct Rule {
     pub profile: u8,
     pub rst_ttl: u8,
     pub icmp_code: [u8; 2],
-    pub tos: u8,
     pub prio: [u8; 2],
     pub tag: u16,
     pub overload: u16,
@@ -207,7 +206,6 @@ impl Rule {
         line.put(rule::PROFILE, &[self.profile]);
         line.put(rule::RST_TTL, &[self.rst_ttl]);
         line.put(rule::ICMP_CODE, &self.icmp_code);
-        line.put(rule::TOS, &[self.tos]);
         line.put(rule::PRIO, &self.prio);
         line.put(rule::TAG, &self.tag.to_ne_bytes());
         line.put(rule::OVERLOAD, &self.overload.to_ne_bytes());
@@ -301,6 +299,9 @@ pub struct Header {
     pub translations_at: u32,
     /// Where the lists `rdr`, `binat` in, `binat` out and `nat` end.
     pub list_ends: [u32; 4],
+    /// Where `scrub` ends, which stands there twice.
+    pub scrub_end: u32,
+    pub scrubs_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -345,6 +346,8 @@ impl Header {
             (image::BINAT_IN_END, self.list_ends[1]),
             (image::BINAT_OUT_END, self.list_ends[2]),
             (image::NAT_END, self.list_ends[3]),
+            (image::SCRUB_END, self.scrub_end),
+            (image::SCRUBS_AT, self.scrubs_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

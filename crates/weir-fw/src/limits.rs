@@ -5,7 +5,11 @@
 //! records, stand in further slots. How many of those a full table needs is a question of chance:
 //! n records in m buckets leave m·e^(-n/m) buckets empty on average, so that n - m + m·e^(-n/m) of
 //! them are not the first of theirs (W. Feller, An Introduction to Probability Theory, vol. 1,
-//! II.5). Eight standard deviations are added to that. A translated state takes one more.
+//! II.5). Eight standard deviations are added to that.
+//!
+//! A translated state has an alias besides (`alias.h`), which takes a further slot, and another one
+//! for its addresses if they are of IPv6. An alias may stand in the way of the records behind it:
+//! of t aliases, only a bucket without any, e^(-t/m) of them, is sure to have a record in itself.
 
 use std::fmt;
 
@@ -295,35 +299,30 @@ pub(crate) const fn source_places(source_limit: u32) -> u32 {
     }
 }
 
-/// Slots that a full table needs beside its buckets, without those for IPv6 addresses.
-fn overflow_count(state_limit: u32, bucket_count: u32) -> f64 {
+/// Slots that the records of a full table need beside its buckets, without those for IPv6
+/// addresses, and for aliases.
+fn overflow_count(state_limit: u32, bucket_count: u32, alias_count: u32) -> f64 {
     let (records, buckets) = (f64::from(state_limit), f64::from(bucket_count));
     let load = records / buckets;
     let empty = (-load).exp();
-    let expected = records - buckets * (1.0 - empty);
-    let variance = buckets * (empty - (1.0 + load) * empty * empty);
+    let first = (1.0 - empty) * (-f64::from(alias_count) / buckets).exp();
+    let expected = records - buckets * first;
+    let variance = if alias_count == 0 {
+        buckets * (empty - (1.0 + load) * empty * empty)
+    } else {
+        // That of so many independent buckets, which is more.
+        buckets * first * (1.0 - first)
+    };
     // Every record beside the first one of the table may need one.
     (expected + DEVIATIONS * variance.max(0.0).sqrt()).ceil().min(records)
 }
 
-/// Plans the memory for a limit of states, with `set hashsize` or without.
-///
-/// # Errors
-/// As [`plan_with`].
-#[cfg(test)]
-pub(crate) fn plan(
-    state_limit: u32,
-    hash_size: Option<u32>,
-    cpu_count: u32,
-) -> Result<Plan, LimitError> {
-    plan_with(state_limit, hash_size, cpu_count, 0)
-}
-
-/// The same with a slot for each of so many translated states.
+/// Plans the memory for a limit of states, of which so many may be translated, with `set hashsize`
+/// or without.
 ///
 /// # Errors
 /// [`LimitError`] if the index has no possible size, or if an arena cannot hold it all.
-pub(crate) fn plan_with(
+pub(crate) fn plan(
     state_limit: u32,
     hash_size: Option<u32>,
     cpu_count: u32,
@@ -342,9 +341,10 @@ pub(crate) fn plan_with(
         return Err(LimitError::Chains { bucket_count, state_limit });
     }
     let ipv6_count = state_limit.min(IPV6_COUNT_MIN.max(state_limit / IPV6_SHARE));
-    let overflow = overflow_count(state_limit, bucket_count)
+    let overflow = overflow_count(state_limit, bucket_count, translated_count)
         + f64::from(ipv6_count)
-        + f64::from(translated_count);
+        + f64::from(translated_count)
+        + f64::from(ipv6_count.min(translated_count));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -6,7 +6,7 @@
 //! warning.
 
 use weir_rules::diagnostic::{Code, Diagnostic};
-use weir_rules::ir::{Action, Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
+use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
 use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
@@ -56,12 +56,8 @@ refusals! {
         "translation rules stand in the main ruleset";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
         "sources are translated where packets leave, destinations where they come in";
-    PoolTable: "a table as the pool of a translation",
-        "addresses of a pool stand in the ruleset";
     LeastStates: "least-states",
         "states are not counted by address of a pool";
-    StickyAddress: "sticky-address",
-        "what a source was given is not kept beyond its states";
     MapE: "map-e-portset",
         "ports are chosen from one range";
     EndpointIndependent: "endpoint-independent",
@@ -70,11 +66,14 @@ refusals! {
         "the kernel's routing table decides where packets go";
     Ether: "ether",
         "layer 2 is not filtered";
-    ScrubOptions: "scrub (...)",
-        "packets are not normalised: no-df, random-id, min-ttl, max-mss and reassemble tcp change \
-         them";
-    ScrubSome: "scrub with an interface, a protocol or addresses",
-        "fragments follow their first one everywhere or nowhere; `scrub in all` is accepted";
+    ReassembleNoDf: "set reassemble yes no-df",
+        "it changes no packets: `scrub` rules do";
+    ReassembleTcp: "reassemble tcp",
+        "timestamps of TCP are not followed, nor its TTLs";
+    ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
+        "`scrub` rules are asked by interface, protocol, addresses and ports";
+    ScrubAnchor: "scrub within an anchor",
+        "`scrub` rules stand in the main ruleset";
     Queue: "altq, queue, dnpipe, dnqueue",
         "traffic is not shaped, and what is forwarded here bypasses the queues of tc(8)";
     Limiter: "state limiter, source limiter",
@@ -95,8 +94,8 @@ refusals! {
         "routes are looked up in the main routing table";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
-    SetFields: "set (tos, prio, delay)",
-        "packets are not changed";
+    SetFields: "set (prio, delay)",
+        "packets have no priority here, and do not wait";
     Divert: "divert-to, divert-reply, divert-packet",
         "packets are not handed to sockets";
     Once: "once",
@@ -125,15 +124,19 @@ refusals! {
         "it would run without its entries";
 }
 
-/// What is accepted although it changes nothing. The first three draw a warning.
+/// What is accepted although it changes nothing. The first four draw a warning.
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
+    ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
     ("set require-order", "it means nothing in pf any more"),
     ("set keepcounters", "counters of unchanged rules always stay"),
-    ("set reassemble, scrub without options", "fragments always follow their first one"),
+    (
+        "set reassemble, fragment reassemble, fragment no reassemble",
+        "fragments always follow their first one",
+    ),
 ];
 
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
@@ -224,7 +227,7 @@ impl Found {
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
             | Setting::RequireOrder(_)
-            | Setting::Reassemble { .. }
+            | Setting::Reassemble { no_df: false, .. }
             | Setting::HashSize(_)
             | Setting::StateReserve(_)
             | Setting::WeirStages(_) => {}
@@ -234,6 +237,7 @@ impl Found {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
             }
+            Setting::Reassemble { .. } => self.refuse(Refusal::ReassembleNoDf, span),
             Setting::Syncookies(_) => self.refuse(Refusal::Synproxy, span),
             Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
             Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
@@ -282,22 +286,47 @@ impl Found {
         }
     }
 
-    /// `scrub` of FreeBSD's without options puts fragments together, which are followed here.
+    /// A rule of FreeBSD's list `scrub`. Without options it puts fragments together, which are
+    /// followed here.
     fn scrub(&mut self, rule: &Rule) {
-        let options = rule.options.scrub.unwrap_or_default();
-        if rule.action == Action::Scrub && !options.is_empty() {
-            self.refuse(Refusal::ScrubOptions, rule.span);
+        let options = &rule.options;
+        let is_of_routes =
+            |end: &Peer| matches!(end.address, Address::NoRoute | Address::UrpfFailed);
+        let is_tagged = options.tag.is_some() || options.tagged.is_some();
+        let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
+        let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
+        let by_options = [
+            (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
+            (Refusal::ScrubTag, asks_more),
+            (Refusal::ScrubAnchor, rule.anchor.is_some()),
+            (Refusal::Route, rule.route.is_some()),
+            (Refusal::Os, rule.os.is_some()),
+            (Refusal::Rdomain, rule.rdomain.is_some()),
+            (Refusal::RoutingTable, options.rtable.is_some()),
+            (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
+            (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
+        ];
+        let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
+        for refusal in by_ends.chain(by_options.map(|(refusal, _)| refusal)) {
+            self.refuse(refusal, rule.span);
         }
-        let is_all = rule.interface.is_none()
-            && rule.protocol.is_none()
-            && rule.af.is_none()
-            && rule.from.is_any()
-            && rule.to.is_any()
-            && rule.anchor.is_none()
-            && rule.direction != Some(Direction::Out)
-            && rule.options.tagged.is_none();
-        if !is_all || rule.action == Action::NoScrub {
-            self.refuse(Refusal::ScrubSome, rule.span);
+        if rule.log.is_some() {
+            self.warn(rule.span, "scrub with log", "what `scrub` rules change is not logged");
+        }
+        if !options.labels.is_empty() {
+            self.warn(rule.span, "scrub with label", "packets are not counted by `scrub` rules");
+        }
+        self.late_no_df(rule);
+    }
+
+    /// `no-df` where packets leave comes after they were compared with the MTU there.
+    fn late_no_df(&mut self, rule: &Rule) {
+        let clears = rule.options.scrub.is_some_and(|scrub| scrub.no_df);
+        if clears && rule.direction == Some(Direction::Out) {
+            let message = "packets longer than the MTU where they leave keep `don't fragment`";
+            let warning = Diagnostic::warning(Code::CannotRun, rule.span, message.to_owned());
+            let help = "clear it where they come in: `in` instead of `out`";
+            self.list.push(warning.label("`no-df` comes too late for them here").help(help));
         }
     }
 
@@ -312,6 +341,7 @@ impl Found {
         if translation::is_to_loopback(rule) {
             self.list.push(translation::loopback_warning(rule));
         }
+        self.late_no_df(rule);
         if let Some(state) = &rule.options.state {
             for refusal in refusals_of_state(state) {
                 self.refuse(refusal, span);
@@ -323,17 +353,16 @@ impl Found {
 /// What of a filter rule is refused, but for the options of its state.
 fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let options = &rule.options;
-    let is_set = options.set != weir_rules::value::SetFields::default();
     let mut found = vec![
         (Refusal::Route, rule.route.is_some()),
         (Refusal::Rdomain, rule.rdomain.is_some()),
         (Refusal::Os, rule.os.is_some()),
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
-        (Refusal::SetFields, is_set),
+        (Refusal::SetFields, options.set.prio.is_some() || options.set.delay_ms.is_some()),
         (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
-        (Refusal::ScrubOptions, options.scrub.is_some_and(|scrub| !scrub.is_empty())),
+        (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
         (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
         (Refusal::RoutingTable, options.rtable.is_some()),

@@ -35,6 +35,8 @@ const CHAIN_COUNT_MAX: usize = 2048;
 const INTERFACE_MASK: u8 = layout::STATE_INTERFACE_MASK.to_le_bytes()[0];
 /// The tag in an account, where it stands lowest.
 const TAG_MASK: u8 = layout::TAG_COUNT_MAX.to_le_bytes()[0];
+/// The number of changes in an account, where it stands lowest.
+const SCRUB_MASK: u8 = layout::ACCOUNT_SCRUB_MASK.to_le_bytes()[0];
 /// A line as 64-bit words.
 const LINE_WORDS: usize = (state::SIZE_BYTES / 8) as usize;
 
@@ -52,6 +54,8 @@ pub struct Record {
     pub wire: [Option<[(IpAddr, u16); 2]>; 2],
     /// Ids of the rules that did.
     pub translator: [Option<u32>; 2],
+    /// Whether those count the state among theirs: not if the rule has made the half as well.
+    pub is_translator_counted: [bool; 2],
     /// IP protocol.
     pub protocol: u8,
     /// Phases of both ends: `layout::tcp_phase`, of other protocols `layout::phase`.
@@ -73,6 +77,8 @@ pub struct Record {
     /// Whether the rules of half A and half B say `no-sync`, and `log (all)`.
     pub are_no_sync: [bool; 2],
     pub log_all: [bool; 2],
+    /// Numbers of what packets of half A and half B are changed by; 0: nothing.
+    pub scrubs: [u8; 2],
     /// Of halves that are counted among their sources' states: which end the source is.
     pub source_end: [usize; 2],
     /// Slots of the interfaces at which the halves were made; 0: unknown.
@@ -339,6 +345,14 @@ impl<'a> View<'a> {
         tags
     }
 
+    /// The numbers of what states' packets are changed by: a bit for each.
+    #[must_use]
+    pub(crate) fn scrubs(&self) -> u32 {
+        let mut scrubs = 0;
+        self.for_all(|record| scrubs |= record.scrubs.iter().fold(0, |all, n| all | 1 << n));
+        scrubs
+    }
+
     /// Reads the records of a bucket. False if they changed meanwhile.
     fn read_bucket(&self, bucket: u32, records: &mut Vec<Raw>) -> bool {
         let mut slot = bucket;
@@ -442,14 +456,14 @@ impl<'a> View<'a> {
             0 => [0; 4],
             _ => read_words(self.arena(), at),
         };
-        let first_piece = (1 << layout::HALF_LOG_SHIFT) - 1;
+        let first_piece = (1 << layout::HALF_SCRUB_SHIFT) - 1;
         let rule = |end: usize| {
             counted[end] | u64::from(half[end] & first_piece) << layout::ACCOUNT_RULE_SHIFT
         };
         let rest = |end: usize, created: u32| {
-            let second_piece = half[end] >> layout::HALF_LOG_SHIFT & layout::ACCOUNT_LOG_MASK;
+            let second_piece = half[end] >> layout::HALF_SCRUB_SHIFT & layout::ACCOUNT_SCRUB_MASK;
             counted[end + 2]
-                | u64::from(second_piece) << layout::ACCOUNT_LOG_SHIFT
+                | u64::from(second_piece) << layout::ACCOUNT_SCRUB_SHIFT
                 | u64::from(created) << layout::ACCOUNT_CREATED_SHIFT
         };
         let account = [rule(0), rule(1), rest(0, created & 0xffff), rest(1, created >> 16)];
@@ -621,23 +635,27 @@ fn take_apart(raw: &Raw) -> Record {
     let seq = |end: u32| [word(line, state::SEQ + end * 8), word(line, state::SEQ + end * 8 + 4)];
     let counted = [0, 1].map(|end| u64::from(word(line, state::COUNT + end * 4)));
     let packets_mask = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
-    let bytes_mask = (1 << layout::ACCOUNT_LOG_SHIFT) - 1;
+    let bytes_mask = (1 << layout::ACCOUNT_SCRUB_SHIFT) - 1;
     let rule = |half: usize| {
         let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32 & layout::RULE_NONE;
         (id != layout::RULE_NONE).then_some(id)
     };
-    let (no_sync_shift, log_shift) =
-        (layout::ACCOUNT_RULE_SHIFT + layout::HALF_NO_SYNC_SHIFT, layout::ACCOUNT_LOG_SHIFT);
+    let [no_sync_shift, log_shift] = [layout::HALF_NO_SYNC_SHIFT, layout::HALF_LOG_SHIFT]
+        .map(|shift| layout::ACCOUNT_RULE_SHIFT + shift);
     let wscale = bytes(state::WSCALE);
     let source_is_1 = [layout::WSCALE_SOURCE_A_IS_1, layout::WSCALE_SOURCE_B_IS_1];
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
     let tag = |word: u64| (word >> layout::ACCOUNT_TAG_SHIFT) as u8 & TAG_MASK;
+    let scrub = |word: u64| (word >> layout::ACCOUNT_SCRUB_SHIFT).to_le_bytes()[0] & SCRUB_MASK;
     let shift = layout::STATE_COUNT_PACKETS_SHIFT;
     Record {
         slot: raw.slot,
         ends: ends_of(line, &raw.addresses),
         wire: raw.aliases.map(|alias| alias.map(|(line, addresses)| ends_of(&line, &addresses))),
         translator: raw.aliases.map(|alias| alias.map(|(line, _)| word(&line, alias::RULE))),
+        is_translator_counted: raw
+            .aliases
+            .map(|alias| alias.is_some_and(|(line, _)| half_word(&line, alias::IS_COUNTED) != 0)),
         protocol: protocol_of(line),
         phase: bytes(state::PHASE),
         seq: [seq(0), seq(1)],
@@ -649,7 +667,8 @@ fn take_apart(raw: &Raw) -> Record {
         rules: [rule(0), rule(1)],
         tags: [0, 1].map(|half| tag(raw.account[half])),
         are_no_sync: [0, 1].map(|half| raw.account[half] >> no_sync_shift & 1 != 0),
-        log_all: [0, 1].map(|half| raw.account[half + 2] >> log_shift & 1 != 0),
+        log_all: [0, 1].map(|half| raw.account[half] >> log_shift & 1 != 0),
+        scrubs: [0, 1].map(|half| scrub(raw.account[half + 2])),
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,

@@ -84,7 +84,7 @@ pub struct Features {
     pub interface_addresses: bool,
     /// `tos`
     pub tos: bool,
-    /// `set tos`, `min-ttl` and `no-df`.
+    /// `set tos` and `scrub (…)`, FreeBSD's `scrub` rules, and packets that these change.
     pub rewrites: bool,
     /// VLAN tags and `prio`.
     pub vlan: bool,
@@ -300,7 +300,7 @@ impl Case {
         second: &mut dyn Device,
     ) -> Result<Option<Disagreement>, DeviceError> {
         let mut test = format!("{NETWORK}\nrules {{\n{}}}\n\n", self.rules);
-        let (mut now_ns, mut has_choices) = (0, translates(&self.rules));
+        let (mut now_ns, mut has_choices) = (0, chooses(&self.rules));
         for event in &self.events {
             let words = match event {
                 Event::Advance(time_ms) => {
@@ -313,7 +313,7 @@ impl Case {
                     let compiled = compiled(text, &network.facts);
                     load(text, &compiled, first)?;
                     load(text, &compiled, second)?;
-                    has_choices |= translates(text);
+                    has_choices |= chooses(text);
                     let _ = write!(test, "rules {{\n{text}}}\n");
                     continue;
                 }
@@ -391,10 +391,20 @@ fn broken(frame: &[u8], sent: &Sent) -> Option<(String, String)> {
     is_broken.then(|| ("a right checksum".to_owned(), format!("{:02x?}", sent.frame)))
 }
 
-/// Whether rules translate, so that there are choices of one device that another one follows.
+/// Whether there are choices of one device that another one follows: where rules translate, and
+/// where they change identifications.
 #[must_use]
-pub fn translates(rules: &str) -> bool {
+pub fn chooses(rules: &str) -> bool {
+    translates(rules) || rules.contains("random-id")
+}
+
+fn translates(rules: &str) -> bool {
     rules.contains("->") || rules.contains("-to ")
+}
+
+/// Whether the rules are those of one dialect alone.
+fn is_of_a_dialect(rules: &str) -> bool {
+    translates(rules) || rules.lines().any(|line| line.split(' ').any(|word| word == "scrub"))
 }
 
 fn compiled(text: &str, facts: &Facts) -> Compiled {
@@ -421,7 +431,7 @@ fn load(text: &str, compiled: &Compiled, device: &mut dyn Device) -> Result<(), 
 fn changed(rules: &str, other: &str) -> String {
     let is_head = |line: &&str| line.starts_with("set ") || line.starts_with("table ");
     // Rules of either dialect are no ruleset of one.
-    if translates(rules) || translates(other) {
+    if is_of_a_dialect(rules) || is_of_a_dialect(other) {
         return other.to_owned();
     }
     let has_anchors = rules.contains('{') && rules.lines().any(|line| line == "}");

@@ -32,6 +32,10 @@
 //!   and limits sources by, what is in between. A record that is found by a key of another one, in
 //!   either direction, is not made (`state-insert`), and no port is free that gives such a key.
 //! - Later fragments of a packet that was translated are dropped once its state has ended.
+//! - What `scrub` rules change in a packet is changed behind the rules of the interface, before
+//!   what these and the state change; a smaller segment size and a larger TTL hold. TCP flags that
+//!   do not go together are dropped whether a `scrub` rule takes the packet or not. An IP
+//!   identification that becomes random is what the other device has chosen.
 //! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
 //!   router in between sent it.
 //! - After a change of rules states keep the options of the rules that made them. They count for
@@ -60,7 +64,7 @@ pub(crate) use key::Key;
 use states::{LoadedRule, States};
 use trip::Trip;
 use weir_rules::evaluate::{Evaluator, Routes, RuleId};
-use weir_rules::ir::{Action, Rule, Rules, Ruleset};
+use weir_rules::ir::{Rule, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::value::{Direction, KeepState, RouteKind, Setting, Text};
 
@@ -71,7 +75,10 @@ const MTU_BYTES: u32 = 1500;
 #[derive(Debug, Clone, Default)]
 pub struct Reference {
     network: Network,
+    /// The ruleset without its `scrub` rules.
     ruleset: Ruleset,
+    /// Those alone, if they change anything.
+    scrub: Option<Ruleset>,
     /// The rules of the ruleset, by their numbers, as states know them.
     identities: Vec<LoadedRule>,
     /// By what a rule is known again: anchor, text, and how many of these stand before it.
@@ -97,6 +104,8 @@ struct World {
     choices: Vec<StateInfo>,
     /// What its packet left as.
     chosen: Option<Key>,
+    /// The IP identification that it left with.
+    chosen_id: Option<[u8; 2]>,
     /// For `probability`: every draw is the next of a sequence that all devices can follow.
     draw_count: u64,
 }
@@ -162,7 +171,7 @@ impl Device for Reference {
     }
 
     fn load(&mut self, rules: &RuleText<'_>) -> Result<(), DeviceError> {
-        let ruleset = &rules.compiled.ruleset;
+        let mut ruleset = rules.compiled.ruleset.clone();
         if let Some((rule, what)) = refusal(&ruleset.main) {
             let line = rules.first_line + rules.compiled.sources.start(rule.span).line - 1;
             return Err(DeviceError(format!("{}:{line}: {what} is not followed", rules.name)));
@@ -175,6 +184,12 @@ impl Device for Reference {
         if let Some(load) = ruleset.loads.first() {
             return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
         }
+        let listed = std::mem::take(&mut ruleset.main.scrub);
+        self.scrub = listed.iter().any(trip::changes).then(|| Ruleset {
+            main: Rules { scrub: listed, ..Rules::default() },
+            ..ruleset.clone()
+        });
+        let ruleset = &ruleset;
         let evaluator = Evaluator::new(ruleset, &[], &self.network.facts)
             .map_err(|error| DeviceError(format!("{}: {error}", rules.name)))?;
         self.world.load += 1;
@@ -217,6 +232,7 @@ impl Device for Reference {
     fn choose_as(&mut self, sent: &Sent, states: Vec<StateInfo>) {
         self.world.choices = states;
         self.world.chosen = sent.frame.as_deref().and_then(dissect::flow);
+        self.world.chosen_id = sent.frame.as_deref().and_then(dissect::ipv4_id);
     }
 
     fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
@@ -233,6 +249,14 @@ impl Device for Reference {
 }
 
 impl Reference {
+    fn evaluator<'r>(&'r self, ruleset: &'r Ruleset, world: &World) -> Option<Evaluator<'r>> {
+        let mut evaluator = Evaluator::new(ruleset, &[], &self.network.facts).ok()?;
+        for (anchor, name, address) in &world.overloaded {
+            evaluator.tables.add_address(anchor, name, *address);
+        }
+        Some(evaluator)
+    }
+
     fn pass(
         &self,
         world: &mut World,
@@ -253,15 +277,10 @@ impl Reference {
         if direction == Direction::Out && is_tagged(frame) {
             return untouched(frame);
         }
-        let evaluator = match Evaluator::new(&self.ruleset, &[], &self.network.facts) {
-            Ok(mut evaluator) => {
-                for (anchor, name, address) in &world.overloaded {
-                    evaluator.tables.add_address(anchor, name, *address);
-                }
-                evaluator
-            }
-            // `load` has tried the same.
-            Err(_) => return left(Outcome::Blocked(DropReason::Memory, Answer::None)),
+        let scrub = self.scrub.as_ref().and_then(|ruleset| self.evaluator(ruleset, world));
+        // `load` has tried the same.
+        let Some(evaluator) = self.evaluator(&self.ruleset, world) else {
+            return left(Outcome::Blocked(DropReason::Memory, Answer::None));
         };
         let dissected = match dissect(frame, direction, interface) {
             Frame::NotIp => return untouched(frame),
@@ -273,10 +292,11 @@ impl Reference {
             return untouched(frame);
         }
         let routes = Self::routes(&self.network);
-        let mut trip = Trip::new(self, &evaluator, world, (&dissected, frame), &routes, now_ns);
+        let evaluators = (&evaluator, scrub.as_ref());
+        let mut trip = Trip::new(self, evaluators, world, (&dissected, frame), &routes, now_ns);
         let outcome = trip.run(direction, interface);
         let out = match outcome {
-            Outcome::Out(_) => Some(trip.rewritten(direction)),
+            Outcome::Out(_) => Some(trip.rewritten(direction == Direction::In)),
             Outcome::Box => trip.handed_up(),
             Outcome::Blocked(..) => None,
         };
@@ -376,9 +396,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
     [
         (rule.af_to.is_some(), "`af-to`"),
         (rule.nat.as_ref().is_some_and(|pool| pool.endpoint_independent), "endpoint-independent"),
-        (matches!(rule.action, Action::Scrub | Action::NoScrub), "a `scrub` rule"),
-        (scrub.max_mss != 0, "`max-mss`"),
-        (scrub.random_id, "`random-id`"),
         (scrub.reassemble_tcp, "`reassemble tcp`"),
         (matches!(kept, Some(KeepState::Modulate)), "`modulate state`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),

@@ -64,6 +64,7 @@ pub use packet::{Extensions, Icmp, IcmpRole, Packet, Quoted};
 pub use ready::List;
 pub use table::{Table, Tables};
 pub(crate) use trace::{Outcome, Seen, Subject, Tracer};
+pub use translate::source_hash_seed;
 pub use verdict::{
     Actions, Decision, NewState, Normalisation, Reason, Response, RouteChoice, RuleRef, Translated,
     Verdict,

@@ -403,13 +403,19 @@ pub struct Pool {
 /// The ports of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum PoolPorts {
-    /// As the kind of translation has it: 50001 to 65535 for `nat`, unchanged for `rdr`.
+    /// As the kind of translation has it: [`Self::NAT`] for `nat`, unchanged for `rdr`.
     #[default]
     Default,
     /// These, both ends included.
     Range(u16, u16),
     /// `static-port`: unchanged.
     Static,
+}
+
+impl PoolPorts {
+    /// Ports that `nat` chooses from where the rule does not say (`PF_NAT_PROXY_PORT_LOW` and
+    /// `PF_NAT_PROXY_PORT_HIGH` of pfvar.h): first and last.
+    pub const NAT: (u16, u16) = (50_001, 65_535);
 }
 
 /// One address of a pool.

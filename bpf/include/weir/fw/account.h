@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a record says of its halves beside its line: the rule that made each, the tag that rules
- * gave the packet then, whether they allow IP options, log all, and say no-sync; when it was made;
- * and what the line's counts could not hold. Never read for a packet whose state covers it, but for
- * one with options, or of a rule that logs all.
+ * gave the packet then, whether they allow IP options, log all, and say no-sync, and what they
+ * change in packets; when it was made; and what the line's counts could not hold. Never read for a
+ * packet whose state covers it, but for one with options, of a rule that logs all, or that is
+ * changed.
  *
  * TCP fills its line, and has all this in its account. A record of another protocol has it in the
  * line (struct weir_line_account), and uses its account only from the first time on that a count
@@ -46,13 +47,14 @@ static __always_inline __u32 weir_half(weir_line *s, __u32 slot, __u32 half)
 		return weir_line_account_of(s)->half[half];
 	account = weir_account_at(slot);
 	return (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT) |
-	       (__u32)(account->bytes_created[half] >> WEIR_ACCOUNT_LOG_SHIFT &
-		       WEIR_ACCOUNT_LOG_MASK)
-		       << WEIR_HALF_LOG_SHIFT;
+	       (__u32)(account->bytes_created[half] >> WEIR_ACCOUNT_SCRUB_SHIFT &
+		       WEIR_ACCOUNT_SCRUB_MASK)
+		       << WEIR_HALF_SCRUB_SHIFT;
 }
 
 _Static_assert(WEIR_ACCOUNT_TAG_SHIFT - WEIR_ACCOUNT_RULE_SHIFT == WEIR_HALF_TAG_SHIFT &&
-		       WEIR_ACCOUNT_RULE_SHIFT + WEIR_HALF_LOG_SHIFT == 64,
+		       WEIR_ACCOUNT_RULE_SHIFT + WEIR_HALF_SCRUB_SHIFT == 64 &&
+		       (int)WEIR_FW_SCRUB_COUNT_MAX <= (int)WEIR_ACCOUNT_SCRUB_MASK,
 	       "an account has rule and tag as a half has them");
 
 /* The id of the rule of a half. */
@@ -67,16 +69,10 @@ static __always_inline __u32 weir_half_tag(weir_line *s, __u32 slot, __u32 half)
 	return weir_half(s, slot, half) >> WEIR_HALF_TAG_SHIFT & WEIR_FW_TAG_COUNT_MAX;
 }
 
-/* Whether packets of a half may have IP options. */
-static __always_inline bool weir_half_allows_options(weir_line *s, __u32 slot, __u32 half)
+/* The number of what packets of a half are changed by; 0: nothing. */
+static __always_inline __u32 weir_half_scrub(weir_line *s, __u32 slot, __u32 half)
 {
-	return weir_half(s, slot, half) >> WEIR_HALF_OPTIONS_SHIFT & 1;
-}
-
-/* Whether the rule of a half logs every packet. */
-static __always_inline bool weir_half_logs_all(weir_line *s, __u32 slot, __u32 half)
-{
-	return weir_half(s, slot, half) >> WEIR_HALF_LOG_SHIFT & 1;
+	return weir_half(s, slot, half) >> WEIR_HALF_SCRUB_SHIFT & WEIR_ACCOUNT_SCRUB_MASK;
 }
 
 /*
@@ -87,7 +83,7 @@ static __always_inline void weir_half_give(weir_line *s, __u32 slot, __u32 contr
 					   __u32 maker)
 {
 	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
-	const __u64 log_mask = (__u64)WEIR_ACCOUNT_LOG_MASK << WEIR_ACCOUNT_LOG_SHIFT;
+	const __u64 scrub_mask = (__u64)WEIR_ACCOUNT_SCRUB_MASK << WEIR_ACCOUNT_SCRUB_SHIFT;
 	struct weir_account __weir_arena *account;
 
 	if (!weir_has_no_line_account(control)) {
@@ -97,9 +93,9 @@ static __always_inline void weir_half_give(weir_line *s, __u32 slot, __u32 contr
 	account = weir_account_at(slot);
 	account->packets_rule[half] = (account->packets_rule[half] & packets_mask) |
 				      (__u64)maker << WEIR_ACCOUNT_RULE_SHIFT;
-	account->bytes_created[half] = (account->bytes_created[half] & ~log_mask) |
-				       (__u64)(maker >> WEIR_HALF_LOG_SHIFT)
-					       << WEIR_ACCOUNT_LOG_SHIFT;
+	account->bytes_created[half] = (account->bytes_created[half] & ~scrub_mask) |
+				       (__u64)(maker >> WEIR_HALF_SCRUB_SHIFT)
+					       << WEIR_ACCOUNT_SCRUB_SHIFT;
 }
 
 /* A new record of TCP, at a tick: nothing is known of its halves. */
@@ -141,7 +137,7 @@ static __always_inline __u64 weir_account_packets(weir_line *s, __u32 slot, __u3
 
 static __always_inline __u64 weir_account_bytes(weir_line *s, __u32 slot, __u32 end)
 {
-	const __u64 mask = (1ull << WEIR_ACCOUNT_LOG_SHIFT) - 1;
+	const __u64 mask = (1ull << WEIR_ACCOUNT_SCRUB_SHIFT) - 1;
 
 	return weir_uses_account(s) ? weir_account_at(slot)->bytes_created[end] & mask : 0;
 }

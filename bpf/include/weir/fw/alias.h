@@ -33,15 +33,6 @@
 #include <weir/fw/hash.h>
 #include <weir/fw/table.h>
 
-#define WEIR_ALIAS_HALVES (WEIR_STATE_HALF_A | WEIR_STATE_HALF_B)
-
-typedef struct weir_alias __weir_arena weir_alias_line;
-
-static __always_inline weir_alias_line *weir_alias_at(__u32 slot)
-{
-	return (weir_alias_line *)weir_state_line(slot);
-}
-
 /* Whether there may be aliases at all. */
 static __always_inline bool weir_fw_translates(void)
 {
@@ -52,33 +43,6 @@ static __always_inline bool weir_fw_translates(void)
 static __always_inline __u32 weir_half_of(const struct weir_fw_packet *p, __u32 reverse)
 {
 	return (p->direction == WEIR_FW_OUT) ^ (reverse & 1);
-}
-
-/* Whether a line, which is live, is an alias of somebody's with a packet's ends; WEIR_MATCH_*. */
-static __always_inline __u32 weir_alias_match(weir_line *s, __u32 control,
-					      const struct weir_fw_packet *p)
-{
-	if (!weir_is_alias(control) || !(control & WEIR_ALIAS_HALVES))
-		return WEIR_MATCH_NONE;
-	return weir_state_match(s, control & ~WEIR_STATE_ALIAS, p);
-}
-
-/* The slot of the alias with a packet's ends, and WEIR_FOUND_* besides, in a locked bucket. */
-__noinline __u64 weir_alias_find(const struct weir_fw_packet *p __arg_nonnull, __u32 home)
-{
-	__u32 slot = home, match, i;
-
-	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
-		weir_line *s = weir_state_line(slot);
-
-		match = weir_alias_match(s, s->control, p);
-		if (match)
-			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
-		slot = s->next;
-		if (!slot)
-			break;
-	}
-	return WEIR_FOUND_NONE;
 }
 
 /*
@@ -97,8 +61,7 @@ __noinline int weir_key_is_free(struct weir_fw_packet *key __arg_nonnull)
 		control = weir_read_once(s->control);
 		if (!(control & WEIR_STATE_LIVE))
 			return 1;
-		if (weir_is_alias(control) ? weir_alias_match(s, control, key) :
-					     weir_state_match(s, control, key))
+		if (weir_state_match(s, weir_match_control(control, weir_is_alias(control)), key))
 			return 0;
 		slot = weir_read_once(s->next);
 		if (!slot)
@@ -121,14 +84,14 @@ static __always_inline bool weir_key_is_even(const struct weir_fw_packet *p)
  */
 __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 {
-	__u32 home = weir_state_lock_bucket(p->hash, p->cpu), slot = 0, reverse, i;
+	__u32 home = weir_state_lock_bucket(p->hash, p->cpu), slot = 0, reverse;
 	__u64 found = WEIR_FOUND_NONE;
 	weir_alias_line *a;
 
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return 0;
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
-		found = weir_alias_find(p, home);
+		found = weir_bucket_find(p, home, true);
 	if (found < WEIR_FOUND_NONE) {
 		a = weir_alias_at((__u32)found);
 		reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
@@ -136,9 +99,7 @@ __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 		if (a->control & (reverse ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A) ||
 		    weir_key_is_even(p)) {
 			slot = (__u32)found;
-#pragma unroll
-			for (i = 0; i < 4; i++)
-				p->dst[i] = a->inside[i];
+			weir_copy_address(p->dst, a->inside);
 			p->dst_port = a->inside_port;
 		}
 	}
@@ -178,23 +139,17 @@ static __always_inline bool weir_alias_is_other(weir_line *s, const struct weir_
 /* What of a record's alias a packet on its way out gets: the source on the wire. */
 __noinline int weir_alias_report(__u32 record, __u32 reverse, struct weir_fw_hit *hit __arg_nonnull)
 {
-	__u32 slot = weir_state_line(record)->count[!(reverse & 1)], end = reverse & 1, i;
+	__u32 slot = weir_state_line(record)->count[!(reverse & 1)], end = reverse & 1;
 	weir_alias_line *a = weir_alias_at(slot);
 
 	if (!slot)
 		return 0;
 	hit->flags |= WEIR_HIT_TRANSLATED;
 	hit->wire_port = a->port[end];
-	if (a->control & WEIR_STATE_IPV6) {
-		struct weir_state_v6 __weir_arena *v6 =
-			(struct weir_state_v6 __weir_arena *)weir_state_line(a->addr[1]);
-
-#pragma unroll
-		for (i = 0; i < 4; i++)
-			hit->wire[i] = v6->addr[end][i];
-	} else {
+	if (a->control & WEIR_STATE_IPV6)
+		weir_copy_address(hit->wire, weir_addresses_at(a->addr[1])->addr[end]);
+	else
 		hit->wire[0] = a->addr[end];
-	}
 	return 0;
 }
 
@@ -261,29 +216,26 @@ static __always_inline void weir_alias_fill(__u32 slot, __u32 addresses,
 {
 	bool is_in = p->direction == WEIR_FW_IN;
 	weir_alias_line *a = weir_alias_at(slot);
-	__u32 source = reverse & 1, i;
+	__u32 source = reverse & 1;
 
 	a->port[source] = key->src_port;
 	a->port[!source] = key->dst_port;
 	a->rule = rule;
 	a->is_counted = 0;
-#pragma unroll
-	for (i = 0; i < 4; i++)
-		a->inside[i] = is_in ? p->dst[i] : p->src[i];
+	if (is_in)
+		weir_copy_address(a->inside, p->dst);
+	else
+		weir_copy_address(a->inside, p->src);
 	a->inside_port = is_in ? p->dst_port : p->src_port;
 	a->count[0] = 0;
 	a->count[1] = 0;
 	if (addresses) {
-		struct weir_state_v6 __weir_arena *v6 =
-			(struct weir_state_v6 __weir_arena *)weir_state_line(addresses);
+		struct weir_state_v6 __weir_arena *v6 = weir_addresses_at(addresses);
 
 		v6->control = WEIR_STATE_ADDRESSES;
 		v6->owner = slot;
-#pragma unroll
-		for (i = 0; i < 4; i++) {
-			v6->addr[source][i] = key->src[i];
-			v6->addr[!source][i] = key->dst[i];
-		}
+		weir_copy_address(v6->addr[source], key->src);
+		weir_copy_address(v6->addr[!source], key->dst);
 		a->addr[0] = (__u32)key->hash;
 		a->addr[1] = addresses;
 	} else {
@@ -305,8 +257,8 @@ static __always_inline int weir_alias_hang(__u32 slot, __u32 control,
 	if (!(line->control & WEIR_STATE_LIVE)) {
 		weir_write_once(line->next, 0);
 		weir_bucket_begin(home);
-	} else if (weir_bucket_find(key, home) != WEIR_FOUND_NONE ||
-		   weir_alias_find(key, home) != WEIR_FOUND_NONE) {
+	} else if (weir_bucket_find(key, home, false) != WEIR_FOUND_NONE ||
+		   weir_bucket_find(key, home, true) != WEIR_FOUND_NONE) {
 		weir_state_unlock(home, line->control);
 		return WEIR_FW_REASON_STATE_INSERT + 1;
 	} else {

@@ -134,11 +134,13 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 			p->flags |= WEIR_PACKET_UNTRACKED;
 		weir_state_touch(p);
 	}
+	weir_fw_ask_scrub(p);
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
 		found = weir_fw_error_egress(skb, p, hit);
 	else if (weir_fw_is_looked_up(p))
 		found = weir_state_lookup(p, hit);
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		weir_fw_translate_out(p, hit);
 		return weir_fw_fragment_is_lost(p) ? WEIR_DROP(FRAGMENT) : 0;
 	}
@@ -155,8 +157,10 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 			return hit->reason + 1;
 	} else if (weir_fw_has_wrong_options(p, hit)) {
 		return WEIR_DROP(IP_OPTION);
-	} else if (weir_fw_logs_all(p, hit)) {
-		weir_fw_log_egress(skb, p, hit);
+	} else {
+		if (weir_fw_logs_all(p, hit))
+			weir_fw_log_egress(skb, p, hit);
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	}
 	/* Its entry has the ends that the later ones come with. */
 	if (hit->flags & WEIR_HIT_TRANSLATED)
@@ -197,6 +201,7 @@ int weir_fw_egress(struct __sk_buff *skb)
 	if (drop == WEIR_PARSE_NOT_IP)
 		return TCX_NEXT;
 	weir_fw_hit_none(hit);
+	scratch->scrub[0] = 0;
 	if (!(control_flags & WEIR_FW_CONTROL_ENABLED) ||
 	    weir_fw_skips(p->ruleset, p->out_interface)) {
 		drop = 0;
@@ -207,7 +212,8 @@ int weir_fw_egress(struct __sk_buff *skb)
 	}
 	if (drop)
 		return weir_fw_refuse_egress(skb, p, hit, drop);
-	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_egress(skb, p)) {
+	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_egress(skb, p)) ||
+	    weir_fw_scrub_egress(skb, p, scratch->scrub[0])) {
 		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
 		return TCX_DROP;
 	}

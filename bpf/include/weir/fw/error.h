@@ -57,7 +57,8 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	line = weir_state_line(home);
 	control = line->control;
-	found = control & WEIR_STATE_LIVE ? weir_bucket_find(along, home) : WEIR_FOUND_NONE;
+	found = control & WEIR_STATE_LIVE ? weir_bucket_find(along, home, false) :
+					    WEIR_FOUND_NONE;
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	s = weir_state_line((__u32)found);
 	if (found >= WEIR_FOUND_NONE || weir_alias_is_other(s, p, reverse, alias)) {
@@ -87,7 +88,7 @@ __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 	__be16 came_port;
 	__u64 came_hash;
 	__be32 came[4];
-	__u32 alias, i;
+	__u32 alias;
 	int result;
 
 	weir_error_turn(quoted);
@@ -96,8 +97,7 @@ __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 	result = weir_error_find(p, quoted, hit, 0);
 	if (result != WEIR_STATE_MISS || !weir_alias_is_asked(p))
 		return result;
-	for (i = 0; i < 4; i++)
-		came[i] = quoted->dst[i];
+	weir_copy_address(came, quoted->dst);
 	came_port = quoted->dst_port;
 	came_hash = quoted->hash;
 	alias = weir_alias_enter(quoted);
@@ -106,13 +106,11 @@ __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 	result = weir_error_find(p, quoted, hit, alias);
 	if (result == WEIR_STATE_HIT && hit->covered[WEIR_FW_IN] &&
 	    weir_alias_leads(alias, !hit->reverse, came[0], came_port, came_hash)) {
-		for (i = 0; i < 4; i++)
-			p->dst[i] = quoted->dst[i];
+		weir_copy_address(p->dst, quoted->dst);
 		p->flags |= WEIR_PACKET_TRANSLATED;
 		return WEIR_STATE_HIT;
 	}
-	for (i = 0; i < 4; i++)
-		quoted->dst[i] = came[i];
+	weir_copy_address(quoted->dst, came);
 	quoted->dst_port = came_port;
 	quoted->hash = came_hash;
 	if (result == WEIR_STATE_HIT)

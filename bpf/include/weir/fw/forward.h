@@ -14,8 +14,9 @@
 /* The TTL of a packet that can still be forwarded is above this. */
 #define WEIR_FW_TTL_LAST 1
 
-static __always_inline int weir_fw_forward(struct xdp_md *ctx, const struct weir_fw_packet *p,
-					   const struct weir_fw_route *route)
+/* Makes a packet what it is on its way out; false if the frame is not what it was. */
+static __always_inline bool weir_fw_readdress(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					      const struct weir_fw_route *route)
 {
 	void *data = weir_xdp_data(ctx);
 	void *data_end = weir_xdp_data_end(ctx);
@@ -23,13 +24,13 @@ static __always_inline int weir_fw_forward(struct xdp_md *ctx, const struct weir
 	__u32 *mac = data;
 
 	if (data + sizeof(struct weir_eth) > data_end)
-		return XDP_ABORTED;
+		return false;
 	if (p->family == WEIR_FW_INET) {
 		struct weir_ipv4 *ip = l3;
 		__u32 sum;
 
 		if ((void *)(ip + 1) > data_end)
-			return XDP_ABORTED;
+			return false;
 		ip->ttl--;
 		/* The TTL is the upper byte of its word: the sum of the others grows by 0x100. */
 		sum = ip->checksum + bpf_htons(0x0100);
@@ -38,12 +39,19 @@ static __always_inline int weir_fw_forward(struct xdp_md *ctx, const struct weir
 		struct weir_ipv6 *ip = l3;
 
 		if ((void *)(ip + 1) > data_end)
-			return XDP_ABORTED;
+			return false;
 		ip->hop_limit--;
 	}
 	mac[0] = route->mac[0];
 	mac[1] = route->mac[1];
 	mac[2] = route->mac[2];
+	return true;
+}
+
+/* Sends it. */
+static __always_inline int weir_fw_forward(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					   const struct weir_fw_route *route)
+{
 	/* Of a device's program the device sends what passes. */
 	if (p->flags & WEIR_PACKET_SECOND)
 		return XDP_REDIRECT;

@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 3,
+	WEIR_FW_IMAGE_VERSION = 5,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 };
 
@@ -41,6 +41,9 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_STAGES = 1 << 10,
 	WEIR_FW_IMAGE_TRANSLATES = 1 << 11, /* some rule translates */
 	WEIR_FW_IMAGE_BOUND = 1 << 12, /* `set state-policy if-bound`: of states without a rule */
+	WEIR_FW_IMAGE_SCRUBS = 1 << 13, /* some rule changes packets, one of a list or another */
+	WEIR_FW_IMAGE_SCRUB_LIST = 1 << 14, /* some rule of FreeBSD's list `scrub` does */
+	WEIR_FW_IMAGE_SCRUB_ALL = 1 << 15, /* and not SYNs alone */
 };
 
 struct weir_fw_image {
@@ -75,10 +78,19 @@ struct weir_fw_image {
 	__u32 binat_in_end;
 	__u32 binat_out_end;
 	__u32 nat_end;
-	__u32 unused[2];
+	/*
+	 * And FreeBSD's `scrub`, twice: for the IP header, and for segment sizes. Then, in the
+	 * place of further words at scrubs_at, those of IPv4 that the IP header has by interface:
+	 * __u64[WEIR_FW_DIRECTION_COUNT][WEIR_FW_INTERFACE_COUNT_MAX].
+	 */
+	__u32 scrub_end;
+	__u32 scrubs_at;	/* __u64 for each rule, those of lists too: enum weir_fw_scrub */
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 128, "what every packet reads is its first line");
+_Static_assert(WEIR_FW_BLANK_AT + sizeof(struct weir_fw_image) + sizeof(struct weir_fw_profile) <=
+		       WEIR_FW_SCRUBS_AT,
+	       "the blank image ends before the control page goes on");
 
 /* weir_fw_criteria.from_kind, .to_kind */
 enum weir_fw_place {
@@ -191,7 +203,7 @@ struct weir_fw_rule {
 	__u8 profile;		/* timeout table */
 	__u8 rst_ttl;
 	__u8 icmp_code[2];	/* of unreachable, by family */
-	__u8 tos;		/* if WEIR_DECISION_SET_TOS */
+	__u8 unused;
 	__u8 prio[2];		/* if WEIR_DECISION_SET_PRIO */
 	__u16 tag;		/* that it gives; 0: none */
 	__u16 overload;		/* index of a table + 1; 0: none */
@@ -297,7 +309,8 @@ static __always_inline bool weir_fw_filters(__u32 ruleset)
 {
 	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
 
-	return image->rule_count || image->flags & WEIR_FW_IMAGE_TRANSLATES ||
+	return image->rule_count ||
+	       image->flags & (WEIR_FW_IMAGE_TRANSLATES | WEIR_FW_IMAGE_SCRUB_LIST) ||
 	       weir_fw_control()->state_count;
 }
 

@@ -39,7 +39,7 @@
 __noinline __u64 weir_index_hash(struct weir_fw_packet *key __arg_nonnull, __u32 slot)
 {
 	weir_line *s = weir_state_line(slot);
-	__u32 control = s->control, i;
+	__u32 control = s->control;
 	struct weir_state_v6 __weir_arena *a;
 
 	key->protocol = control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff;
@@ -51,12 +51,10 @@ __noinline __u64 weir_index_hash(struct weir_fw_packet *key __arg_nonnull, __u32
 		key->dst[0] = s->addr[1];
 		return weir_fw_hash(key);
 	}
-	a = (struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]);
+	a = weir_addresses_at(s->addr[1]);
 	key->family = WEIR_FW_INET6;
-	for (i = 0; i < 4; i++) {
-		key->src[i] = a->addr[0][i];
-		key->dst[i] = a->addr[1][i];
-	}
+	weir_copy_address(key->src, a->addr[0]);
+	weir_copy_address(key->dst, a->addr[1]);
 	return weir_fw_hash(key);
 }
 

@@ -259,13 +259,14 @@ static __always_inline int weir_fw_judge_ingress(struct xdp_md *ctx, struct weir
 
 /*
  * A fragment. One that goes where its first one went needs no rules; its state counts it, but for
- * TCP, which would look for a header. One that the kernel gets may have to be translated first.
+ * TCP, which would look for a header. One that the kernel gets may have to be translated or changed
+ * first.
  */
 static __always_inline int weir_fw_gather(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
 	int fate = weir_fw_fragment_follow(p);
 
-	if (fate == WEIR_FRAGMENT_KERNEL && !weir_fw_translates())
+	if (fate == WEIR_FRAGMENT_KERNEL && !weir_fw_translates() && !weir_fw_scrubs(p))
 		return weir_fw_to_kernel(ctx, p);
 	if (fate == WEIR_FRAGMENT_KERNEL) {
 		p->flags |= WEIR_PACKET_STAY | WEIR_PACKET_UNTRACKED;
@@ -323,9 +324,12 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 	}
 	if (hit->covered[WEIR_FW_IN] && weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
-	if (is_skipped || hit->covered[WEIR_FW_IN])
+	if (is_skipped)
 		return WEIR_FW_CONTINUE;
-	return weir_fw_judge_new(ctx, p, hit);
+	if (!hit->covered[WEIR_FW_IN])
+		return weir_fw_judge_new(ctx, p, hit);
+	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+	return WEIR_FW_CONTINUE;
 }
 
 /*
@@ -435,6 +439,8 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 
 	if (weir_fw_is_skipped_fragment(p)) {
 		action = weir_fw_gather_out(p, hit);
+		if (action == WEIR_FW_FOLLOWS)
+			weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		if (action != WEIR_FW_CONTINUE)
 			return action == WEIR_FW_FOLLOWS ? WEIR_FW_CONTINUE : action;
 	}
@@ -448,9 +454,11 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 				return action;
 		}
 	}
-	/* It leaves as its first one did: what the state says of it then is of no account. */
-	if (p->flags & WEIR_PACKET_FOLLOWS)
+	/* It leaves as its first one did: whom the state lets out by now is of no account. */
+	if (p->flags & WEIR_PACKET_FOLLOWS) {
+		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 		return WEIR_FW_CONTINUE;
+	}
 	if (!weir_state_covers_out(p, hit)) {
 		if (weir_fw_has_tags(p))
 			weir_fw_recall_tag(p, hit);
@@ -460,14 +468,16 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
+	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	return WEIR_FW_CONTINUE;
 }
 
 /* From the route on: the way out. */
 static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_packet *p,
-					 struct weir_fw_hit *hit, struct weir_fw_route *route,
+					 struct weir_fw_hit *hit, struct weir_fw_scratch *scratch,
 					 bool is_filtered)
 {
+	struct weir_fw_route *route = &scratch->route;
 	int action;
 
 	/* The kernel answers where the TTL ends, and knows IPv4 options and other MAC addresses. */
@@ -483,7 +493,9 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	p->direction = WEIR_FW_OUT;
 	p->out_interface = route->interface;
+	scratch->scrub[0] = 0;
 	if (is_filtered && !weir_fw_skips(p->ruleset, route->interface)) {
+		weir_fw_ask_scrub(p);
 		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
@@ -497,6 +509,10 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	if (weir_fw_fragment_is_lost(p))
 		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
 	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
+		return weir_fw_drop(p, WEIR_DROP(SHORT));
+	if (!weir_fw_readdress(ctx, p, route))
+		return XDP_ABORTED;
+	if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->forwarded_packets++;
@@ -537,6 +553,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 		return weir_fw_to_kernel(ctx, p);
 	}
 	weir_fw_hit_none(hit);
+	scratch->scrub[0] = 0;
 	if (is_filtered) {
 		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		if (p->flags & WEIR_PACKET_FRAGMENT && !is_skipped) {
@@ -546,12 +563,16 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 		}
 		weir_state_touch(p);
 		result = weir_fw_inspect(ctx, p, is_skipped);
+		if (result == WEIR_FW_CONTINUE && !is_skipped)
+			weir_fw_ask_scrub(p);
 		if (result == WEIR_FW_CONTINUE)
 			result = weir_fw_admit(ctx, p, hit, is_skipped);
 		if (result != WEIR_FW_CONTINUE)
 			return result;
+		if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
+			return weir_fw_drop(p, WEIR_DROP(SHORT));
 	}
-	return weir_fw_leave(ctx, p, hit, &scratch->route, is_filtered);
+	return weir_fw_leave(ctx, p, hit, scratch, is_filtered);
 }
 
 #endif /* WEIR_FW_INGRESS_H */

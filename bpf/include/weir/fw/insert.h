@@ -29,7 +29,8 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	return d->rule | (__u32)d->kept_tag << WEIR_HALF_TAG_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_NO_SYNC) << WEIR_HALF_NO_SYNC_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_LOG_ALL) << WEIR_HALF_LOG_SHIFT |
-	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT;
+	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT |
+	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
 }
 
 /* Adds what a rule asks for to a record: a half, its rule, its interface and its alias. */
@@ -45,8 +46,8 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
 	if (d->flags & WEIR_DECISION_LOG_ALL)
 		control |= WEIR_STATE_LOG_ALL;
-	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
-		control |= WEIR_STATE_ALLOW_OPTIONS;
+	if (d->scrub & WEIR_SCRUB_ALL_PACKETS)
+		control |= WEIR_STATE_SCRUB;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
 	if (is_tracked) {
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
@@ -100,18 +101,13 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
 	}
 	if (addresses) {
-		struct weir_state_v6 __weir_arena *a =
-			(struct weir_state_v6 __weir_arena *)weir_state_line(addresses);
-		int i;
+		struct weir_state_v6 __weir_arena *a = weir_addresses_at(addresses);
 
 		control |= WEIR_STATE_IPV6;
 		a->control = WEIR_STATE_ADDRESSES;
 		a->owner = slot;
-#pragma unroll
-		for (i = 0; i < 4; i++) {
-			a->addr[0][i] = p->src[i];
-			a->addr[1][i] = p->dst[i];
-		}
+		weir_copy_address(a->addr[0], p->src);
+		weir_copy_address(a->addr[1], p->dst);
 		s->addr[0] = (__u32)p->hash;
 		s->addr[1] = addresses;
 	} else {
@@ -332,11 +328,11 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 		return WEIR_FW_REASON_CONGESTION + 1;
 	line = weir_state_line(home);
 	if (line->control & WEIR_STATE_LIVE)
-		found = weir_bucket_find(p, home);
+		found = weir_bucket_find(p, home, false);
 	/* The ends of a new record may be on the wire of a translated one. */
 	if (found == WEIR_FOUND_LOST ||
 	    (found == WEIR_FOUND_NONE && weir_fw_translates() &&
-	     weir_alias_find(p, home) != WEIR_FOUND_NONE)) {
+	     weir_bucket_find(p, home, true) != WEIR_FOUND_NONE)) {
 		drop = WEIR_FW_REASON_STATE_INSERT + 1;
 		weir_state_unlock(home, line->control);
 		return drop;

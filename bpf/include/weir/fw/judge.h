@@ -9,6 +9,7 @@
 #include <weir/fw/routable.h>
 #include <weir/fw/rules.h>
 #include <weir/fw/scratch.h>
+#include <weir/fw/scrub.h>
 #include <weir/fw/state.h>
 #include <weir/fw/translate.h>
 
@@ -115,6 +116,7 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 {
 	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
 	bool is_bound = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_BOUND;
+	const __u32 stateless = WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR;
 	bool is_judged = weir_fw_begin(p, walk, d), is_logged;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 log_rule;
@@ -147,12 +149,13 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 		}
 		weir_fw_end(p, walk, d);
 	}
+	if (scratch->before.is_translated && !openbsd && !(p->flags & stateless) &&
+	    !(d->flags & (WEIR_DECISION_BLOCK | WEIR_DECISION_KEEP_STATE)))
+		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
+	weir_fw_count_decided(p, d);
 	weir_fw_refuse_options(p, d);
 	if (!scratch->before.is_translated || d->flags & WEIR_DECISION_BLOCK)
 		return;
-	if (!openbsd && !(d->flags & WEIR_DECISION_KEEP_STATE) &&
-	    !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR)))
-		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
 	/* Without a state only lists translate. */
 	if (!(d->flags & WEIR_DECISION_KEEP_STATE) && !scratch->before.is_listed)
 		weir_fw_untranslate(p, &scratch->before);
@@ -181,26 +184,32 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 
 /*
  * Whether a packet's state is looked for. A piece of a packet that none would know follows its
- * first one, but that may be translated.
+ * first one, but that may be translated, or changed by its state.
  */
 static __always_inline bool weir_fw_is_looked_up(const struct weir_fw_packet *p)
 {
 	return !(p->flags & WEIR_PACKET_UNTRACKED) ||
-	       (p->flags & WEIR_PACKET_FOLLOWS && weir_fw_translates());
+	       (p->flags & WEIR_PACKET_FOLLOWS &&
+		(weir_fw_translates() || weir_fw_scrubs_states()));
 }
 
 /* Keeps state as a decision asks; 0, or the reason of the drop + 1. */
 static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw_hit *hit,
 					struct weir_fw_scratch *scratch)
 {
+	__u32 number = 0;
 	int alias = 0, drop;
 
 	/* Fragments without ports, and errors about other flows, make no state. */
 	if (!(scratch->decision.flags & WEIR_DECISION_KEEP_STATE) ||
 	    p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR))
 		return 0;
+	if (scratch->decision.scrub)
+		number = weir_scrub_keep(scratch->decision.scrub);
+	/* What there is no room for is done to the first packet alone. */
+	scratch->decision.scrub_number = number;
 	if (scratch->before.is_translated) {
-		alias = weir_fw_make_alias(p, hit);
+		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
 		if (alias < 0)
 			return -alias;
 	}
@@ -228,11 +237,14 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 		drop = WEIR_DROP(IP_OPTION);
 	else
 		drop = weir_fw_keep(p, hit, scratch);
-	if (drop)
+	if (drop) {
 		weir_fw_untranslate(p, &scratch->before);
-	else if (d->routing_table)
+		return drop;
+	}
+	scratch->scrub[0] = weir_scrub_join(scratch->scrub[0], d->scrub);
+	if (d->routing_table)
 		p->routing_table = d->routing_table;
-	return drop;
+	return 0;
 }
 
 #endif /* WEIR_FW_JUDGE_H */

@@ -23,13 +23,17 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 9,
+	WEIR_FW_LAYOUT_VERSION = 11,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
 	 * it.
 	 */
 	WEIR_FW_BLANK_AT = 512,
+	/* In the same page: what states' packets are changed by, __u64 for each number. */
+	WEIR_FW_SCRUBS_AT = 1024,
+	/* Different changes that states can keep: the numbers 1 to this; 0 is none. */
+	WEIR_FW_SCRUB_COUNT_MAX = 15,
 	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 	WEIR_FW_INTERFACE_COUNT_MAX = 64,
 	/* Interfaces with a larger index are refused. */
@@ -49,6 +53,22 @@ enum weir_fw_constant {
 	WEIR_FW_RULE_NONE = 0xfffff,
 	/* Tags that states can keep: the numbers 1 to this. */
 	WEIR_FW_TAG_COUNT_MAX = 15,
+};
+
+/*
+ * What is changed in a packet, as one word, from the lowest bit up; 0: nothing. scrub.h does it.
+ */
+enum weir_fw_scrub {
+	WEIR_FW_SCRUB_MSS_SHIFT = 0,	/* 16 bits: `max-mss`; 0: none */
+	WEIR_FW_SCRUB_TTL_SHIFT = 16,	/* 8 bits: `min-ttl`; 0: none */
+	WEIR_FW_SCRUB_TOS_SHIFT = 24,	/* 8 bits: `set tos`, if the next bit says so */
+	WEIR_FW_SCRUB_SETS_TOS_SHIFT = 32,
+	WEIR_FW_SCRUB_NO_DF_SHIFT = 33,
+	WEIR_FW_SCRUB_RANDOM_ID_SHIFT = 34,
+	/* Of an interface in the image: what is changed depends on more than the interface. */
+	WEIR_FW_SCRUB_ASKS_SHIFT = 35,
+	/* Of what states keep: it is taken out if nobody gets it (weir-fw's engine/scrubs.rs). */
+	WEIR_FW_SCRUB_ENDS_SHIFT = 63,
 };
 
 /* pf's timeouts, in the order of weir_rules::names::TIMEOUTS as far as the data path needs them. */
@@ -179,7 +199,7 @@ enum weir_state_flag {
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
 	WEIR_STATE_LOG_ALL = 1 << 9,	/* some half's rule logs every packet */
-	WEIR_STATE_ALLOW_OPTIONS = 1 << 10, /* of some half packets may have IP options */
+	WEIR_STATE_SCRUB = 1 << 10,	/* of some half every packet is changed, not SYNs alone */
 	WEIR_STATE_DIRTY = 1 << 11,	/* changed since a copy of it was sent: for sync */
 	WEIR_STATE_ACKED = 1 << 12,	/* another firewall has a copy: for sync */
 	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
@@ -216,17 +236,19 @@ enum weir_state_constant {
 	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
 	/*
 	 * weir_line_account.half[]: what made the half, from the lowest bit up: id of its rule (20
-	 * bits), its tag (4), and whether the rule says `no-sync`, `log (all)` and `allow-opts`.
+	 * bits), its tag (4), whether the rule says `no-sync`, `log (all)` and `allow-opts`, and
+	 * the number of what its packets are changed by (4).
 	 */
 	WEIR_HALF_TAG_SHIFT = 20,
 	WEIR_HALF_NO_SYNC_SHIFT = 24,
 	WEIR_HALF_LOG_SHIFT = 25,
 	WEIR_HALF_OPTIONS_SHIFT = 26,
-	/* weir_account: the same in two pieces; the second one begins with WEIR_HALF_LOG */
-	WEIR_ACCOUNT_RULE_SHIFT = 39,
-	WEIR_ACCOUNT_TAG_SHIFT = 59,
-	WEIR_ACCOUNT_LOG_SHIFT = 46,
-	WEIR_ACCOUNT_LOG_MASK = 3,
+	WEIR_HALF_SCRUB_SHIFT = 27,
+	/* weir_account: the same in two pieces; the second one is WEIR_HALF_SCRUB */
+	WEIR_ACCOUNT_RULE_SHIFT = 37,
+	WEIR_ACCOUNT_TAG_SHIFT = 57,
+	WEIR_ACCOUNT_SCRUB_SHIFT = 44,
+	WEIR_ACCOUNT_SCRUB_MASK = 15,
 	WEIR_ACCOUNT_CREATED_SHIFT = 48,
 };
 
@@ -274,7 +296,7 @@ struct weir_alias {
 	/* What stands inside instead, of the one end that is translated: half A's 1, half B's 0 */
 	__be32 inside[4];
 	__be16 inside_port;
-	__u16 is_counted;	/* among the states of that rule */
+	__u16 is_counted;	/* among the states of that rule, which has not made the half */
 	__u32 unused[3];
 	__u32 count[2];
 };
@@ -310,10 +332,11 @@ enum weir_phase {
 
 /* What a hit does not need. Index 0 is for packets from end 0. */
 struct weir_account {
-	/* packets (39 bits) | id of half A's / B's rule << 39 | its tag << 59 | `no-sync` << 63 */
+	/* packets (37 bits) | id of half A's / B's rule << 37 | its tag << 57 | `no-sync` << 61 |
+	 * `log (all)` << 62 | `allow-opts` << 63 */
 	__u64 packets_rule[2];
-	/* bytes (46 bits) | half A's / B's `log (all)` << 46 | its `allow-opts` << 47 | low / high
-	 * half of the tick of creation << 48 */
+	/* bytes (44 bits) | number of half A's / B's changes << 44 | low / high half of the tick of
+	 * creation << 48 */
 	__u64 bytes_created[2];
 };
 

@@ -10,6 +10,7 @@
 #include <weir/fw/alias.h>
 #include <weir/fw/hash.h>
 #include <weir/fw/image.h>
+#include <weir/fw/scrubs.h>
 #include <weir/fw/table.h>
 #include <weir/fw/tcp.h>
 
@@ -26,25 +27,23 @@ static __always_inline void weir_state_touch(struct weir_fw_packet *p)
 }
 
 /* What few records want of the rules of their halves. */
-__noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
-					struct weir_fw_hit *hit __arg_nonnull)
+__noinline int weir_bucket_report_rules(__u32 slot, struct weir_fw_hit *hit __arg_nonnull)
 {
 	weir_line *s = weir_state_line(slot);
+	__u32 a = weir_half(s, slot, 0), b = weir_half(s, slot, 1);
 
-	if (control & WEIR_STATE_ALLOW_OPTIONS) {
-		if (weir_half_allows_options(s, slot, 0))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
-		if (weir_half_allows_options(s, slot, 1))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
-	}
-	if (control & WEIR_STATE_LOG_ALL) {
-		if (weir_half_logs_all(s, slot, 0))
-			hit->flags |= WEIR_HIT_LOG_ALL_A;
-		if (weir_half_logs_all(s, slot, 1))
-			hit->flags |= WEIR_HIT_LOG_ALL_B;
-	}
-	hit->rule[0] = weir_half_rule(s, slot, 0);
-	hit->rule[1] = weir_half_rule(s, slot, 1);
+	if (a >> WEIR_HALF_OPTIONS_SHIFT & 1)
+		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
+	if (b >> WEIR_HALF_OPTIONS_SHIFT & 1)
+		hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
+	if (a >> WEIR_HALF_LOG_SHIFT & 1)
+		hit->flags |= WEIR_HIT_LOG_ALL_A;
+	if (b >> WEIR_HALF_LOG_SHIFT & 1)
+		hit->flags |= WEIR_HIT_LOG_ALL_B;
+	hit->rule[0] = a & WEIR_FW_RULE_NONE;
+	hit->rule[1] = b & WEIR_FW_RULE_NONE;
+	hit->scrub[0] = a >> WEIR_HALF_SCRUB_SHIFT & WEIR_ACCOUNT_SCRUB_MASK;
+	hit->scrub[1] = b >> WEIR_HALF_SCRUB_SHIFT & WEIR_ACCOUNT_SCRUB_MASK;
 	return 0;
 }
 
@@ -76,8 +75,9 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
 	/* What few packets need. */
-	if (control & WEIR_STATE_LOG_ALL || p->flags & WEIR_PACKET_OPTIONS)
-		weir_bucket_report_rules(slot, control, hit);
+	if (control & (WEIR_STATE_LOG_ALL | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
+	    (p->tcp_flags & WEIR_TCP_SYN && weir_fw_scrubs_states()))
+		weir_bucket_report_rules(slot, hit);
 	if (control & WEIR_STATE_TRANSLATED)
 		weir_alias_report(slot, reverse, hit);
 }
@@ -107,7 +107,7 @@ static __always_inline __u64 weir_bucket_search(const struct weir_fw_packet *p, 
 		if (!line->next)
 			return WEIR_FOUND_NONE;
 	}
-	return weir_bucket_find(p, home);
+	return weir_bucket_find(p, home, false);
 }
 
 /* Takes a record whose connection is over out of its bucket, so that a new one can be made. */
@@ -241,7 +241,7 @@ static __always_inline int weir_alias_follow(struct weir_fw_packet *p, struct we
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
-		found = weir_bucket_find(p, home);
+		found = weir_bucket_find(p, home, false);
 	if (found < WEIR_FOUND_NONE)
 		return weir_state_found(p, hit, home, found, alias);
 	weir_state_unlock(home, weir_state_line(home)->control);
@@ -256,7 +256,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	__u64 came_hash = p->hash;
 	__be16 came_port = p->dst_port;
 	int result = WEIR_STATE_MISS;
-	__u32 alias, i;
+	__u32 alias;
 
 	alias = weir_alias_enter(p);
 	if (!alias)
@@ -273,8 +273,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 		p->flags |= WEIR_PACKET_TRANSLATED;
 		return result;
 	}
-	for (i = 0; i < 4; i++)
-		p->dst[i] = came[i];
+	weir_copy_address(p->dst, came);
 	p->dst_port = came_port;
 	p->hash = came_hash;
 	return result;

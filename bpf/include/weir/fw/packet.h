@@ -10,6 +10,15 @@
 #include <weir/fw/layout.h>
 #include <weir/vmlinux.h>
 
+/* Copies an address, all four words of it; either may be in the arena. */
+#define weir_copy_address(to, from)    \
+	do {                           \
+		(to)[0] = (from)[0];   \
+		(to)[1] = (from)[1];   \
+		(to)[2] = (from)[2];   \
+		(to)[3] = (from)[3];   \
+	} while (0)
+
 /* weir_fw_packet.flags */
 enum weir_packet_flag {
 	WEIR_PACKET_FRAGMENT = 1 << 0,	     /* any fragment */
@@ -98,7 +107,6 @@ enum weir_decision_flag {
 	WEIR_DECISION_NO_SYNC = 1 << 9,
 	WEIR_DECISION_SOURCE_TRACK = 1 << 10,
 	WEIR_DECISION_RESERVED = 1 << 11,    /* a management rule: may use reserved states */
-	WEIR_DECISION_SET_TOS = 1 << 12,
 	WEIR_DECISION_SET_PRIO = 1 << 13,
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 };
@@ -113,13 +121,14 @@ struct weir_fw_decision {
 	__u8 icmp_type;
 	__u8 icmp_code;
 	__u8 profile;		/* timeout table of the state */
-	__u8 tos;
+	__u8 scrub_number;	/* of `scrub`, in a state; 0: none */
 	__u8 prio[2];
 	__u32 state_max;	/* `max`; 0: none */
 	__u32 routing_table;
 	__u16 tag;		/* number of the packet's tag; 0: none */
 	__u16 kept_tag;		/* that these rules gave, which a state of them keeps; 0: none */
 	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
+	__u64 scrub;		/* what the packet is changed by: enum weir_fw_scrub */
 };
 
 #endif /* WEIR_FW_PACKET_H */

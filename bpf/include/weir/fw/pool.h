@@ -18,6 +18,11 @@
  * average, and all of them are in use once in 10^7 times.
  */
 #define WEIR_POOL_PROBES_MAX 256
+/*
+ * Addresses of a pool that takes turns, or draws them, of which a free port is looked for, at most:
+ * they share the probes. pf looks at all of them.
+ */
+#define WEIR_POOL_ADDRESSES_MAX 8
 
 typedef struct weir_fw_translation __weir_arena weir_translation;
 
@@ -49,7 +54,9 @@ static __always_inline __u64 weir_pool_turn(const struct weir_fw_packet *p, weir
 		return __sync_fetch_and_add(&t->turn, 1);
 	if (t->choice == WEIR_FW_CHOICE_SOURCE_HASH)
 		return weir_pool_hash(p, t->seed);
-	return (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+	if (t->choice == WEIR_FW_CHOICE_RANDOM)
+		return (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+	return 0;
 }
 
 /* An address of a network: that of a number, or one with the rest of another address. */
@@ -76,15 +83,18 @@ static __always_inline void weir_pool_address(struct weir_fw_target __weir_arena
 		to[1] = to[2] = to[3] = 0;
 }
 
-/* Puts an address of the pool into `key`, as its source or destination; 0: there is none. */
-__noinline int weir_pool_pick(const struct weir_fw_packet *p __arg_nonnull,
-			      struct weir_fw_packet *key __arg_nonnull, __u32 at)
+/*
+ * Puts the address of a turn (weir_pool_turn()) into `key`, as its source or destination. Returns
+ * the first turn of the next address; 0: there is no address.
+ */
+__noinline __u64 weir_pool_pick(const struct weir_fw_packet *p __arg_nonnull,
+				struct weir_fw_packet *key __arg_nonnull, __u32 at, __u64 turn)
 {
 	struct weir_fw_target __weir_arena *target;
 	weir_translation *t = weir_at(struct weir_fw_translation, at);
 	bool is_source = t->flags & WEIR_FW_TRANSLATION_SOURCE;
 	__u32 family = p->family & 1, count = t->target_count[family], i;
-	__u64 turn, before = 0, total = t->total[family];
+	__u64 before = 0, total = t->total[family], next;
 	__be32 *to = is_source ? key->src : key->dst;
 	__u32 target_at = p->ruleset + t->targets_at[family];
 	bool is_ipv6 = family == WEIR_FW_INET6;
@@ -97,11 +107,10 @@ __noinline int weir_pool_pick(const struct weir_fw_packet *p __arg_nonnull,
 		return 1;
 	}
 	if (t->choice == WEIR_FW_CHOICE_FIRST) {
-		for (i = 0; i < 4; i++)
-			to[i] = target->addr[i];
+		weir_copy_address(to, target->addr);
 		return 1;
 	}
-	turn = weir_pool_turn(p, t) % total;
+	turn %= total;
 	for (i = weir_fw_bound(0); i + 1 < count && weir_fw_may_loop; i++) {
 		if (turn < target->reach)
 			break;
@@ -109,11 +118,12 @@ __noinline int weir_pool_pick(const struct weir_fw_packet *p __arg_nonnull,
 		target_at += sizeof(struct weir_fw_target);
 		target = weir_at(struct weir_fw_target, target_at);
 	}
+	next = target->size == 1 ? target->reach : turn + 1;
 	turn -= before;
 	if (target->size)
 		turn %= target->size;
 	weir_pool_address(target, to, 0, turn, is_ipv6);
-	return 1;
+	return next;
 }
 
 static __always_inline bool weir_pool_is_echo(const struct weir_fw_packet *p)
@@ -123,9 +133,12 @@ static __always_inline bool weir_pool_is_echo(const struct weir_fw_packet *p)
 	return p->protocol == WEIR_PROTOCOL_ICMP && p->icmp_type == WEIR_ICMP_ECHO_REQUEST;
 }
 
-/* Gives `key`, whose source is there, a source port that nobody has; 0: there is none. */
+/*
+ * Gives `key`, whose source is there, a source port that nobody has, with so many probes at most;
+ * 0: there is none.
+ */
 __noinline int weir_pool_port(const struct weir_fw_packet *p __arg_nonnull,
-			      struct weir_fw_packet *key __arg_nonnull, __u32 at)
+			      struct weir_fw_packet *key __arg_nonnull, __u32 at, __u32 max)
 {
 	weir_translation *t = weir_at(struct weir_fw_translation, at);
 	bool is_icmp = p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
@@ -145,7 +158,7 @@ __noinline int weir_pool_port(const struct weir_fw_packet *p __arg_nonnull,
 	}
 	if ((__s32)count < 1)
 		return 0;
-	probes = count < WEIR_POOL_PROBES_MAX ? count : WEIR_POOL_PROBES_MAX;
+	probes = count < max ? count : max;
 	start = bpf_get_prandom_u32() % count;
 	for (i = weir_fw_bound(0); i < probes && weir_fw_may_loop; i++) {
 		port = count <= WEIR_POOL_PROBES_MAX ? (start + i) % count :
@@ -153,6 +166,32 @@ __noinline int weir_pool_port(const struct weir_fw_packet *p __arg_nonnull,
 		key->src_port = bpf_htons(low + port);
 		weir_fw_table_counters(p->cpu)->port_probes++;
 		if (weir_key_is_free(key))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Gives `key` a source address of the pool and a port that nobody has; 0: there are none. As in
+ * `pf_get_sport`, a pool that takes turns or draws goes on to its next address.
+ */
+static __always_inline int weir_pool_source(const struct weir_fw_packet *p,
+					    struct weir_fw_packet *key, __u32 at, __u64 turn)
+{
+	weir_translation *t = weir_at(struct weir_fw_translation, at);
+	bool has_next = t->choice == WEIR_FW_CHOICE_ROUND_ROBIN ||
+			t->choice == WEIR_FW_CHOICE_RANDOM;
+	__u64 total = t->total[p->family & 1];
+	__u32 count = has_next ? WEIR_POOL_ADDRESSES_MAX : 1, probes, i;
+
+	if (count > total)
+		count = (__u32)total;
+	probes = count ? WEIR_POOL_PROBES_MAX / count : 0;
+	for (i = weir_fw_bound(0); i < count && weir_fw_may_loop; i++) {
+		turn = weir_pool_pick(p, key, at, turn);
+		if (!turn)
+			return 0;
+		if (weir_pool_port(p, key, at, probes))
 			return 1;
 	}
 	return 0;
@@ -168,10 +207,8 @@ static __always_inline __be16 weir_pool_redirected(const struct weir_fw_packet *
 	/* SCTP's checksum covers its ports, and would have to be made anew. */
 	if (!t->port[1] || (p->protocol != WEIR_PROTOCOL_TCP && p->protocol != WEIR_PROTOCOL_UDP))
 		return p->dst_port;
-	if (distance >= 0) {
-		port = t->port[0] + (__u32)distance % count;
-		return bpf_htons(port > 65535 ? port - 65535 : port);
-	}
+	if (distance >= 0)
+		return bpf_htons(t->port[0] + (__u32)distance % count);
 	port = (__u32)-distance % count;
 	return bpf_htons(port > t->port[0] ? t->port[0] : t->port[0] - port);
 }

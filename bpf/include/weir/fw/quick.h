@@ -20,6 +20,7 @@
 #include <weir/fw/lookup.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/partial.h>
+#include <weir/fw/scrub.h>
 
 /* "The longer way": none of enum xdp_action that is returned here. */
 #define WEIR_QUICK_NOT 0
@@ -150,7 +151,7 @@ static __always_inline void weir_quick_write(const struct weir_quick *q,
 	out->packets[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET]++;
 	out->bytes[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
 	weir_fw_table_counters(q->cpu)->forwarded_packets++;
-	/* As in weir_fw_forward(). */
+	/* As in weir_fw_readdress(). */
 	q->ip->ttl--;
 	sum = q->ip->checksum + bpf_htons(0x0100);
 	q->ip->checksum = sum + (sum >= 0xffff);
@@ -206,24 +207,26 @@ static __always_inline void weir_quick_key(const struct weir_quick *q, struct we
 }
 
 /*
- * The record of a packet behind the first of its bucket, as weir_bucket_find() returns it. `ports`
- * are the packet's (weir_ports()).
+ * weir_bucket_find() from a line of a bucket on, for a packet of IPv4 without a descriptor: `ports`
+ * are the packet's (weir_ports()), `what` is its protocol, and WEIR_STATE_ALIAS if an alias is
+ * looked for.
  */
-__noinline __u64 weir_quick_search(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 protocol)
+__noinline __u64 weir_quick_search(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 what)
 {
 	struct weir_fw_packet key = {
 		.src = { src },
 		.dst = { dst },
 		.src_port = (__be16)ports,
 		.dst_port = (__be16)(ports >> 16),
-		.protocol = protocol,
+		.protocol = (__u8)what,
 	};
 	__u32 slot = first, match, i;
 
 	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
 		weir_line *s = weir_state_line(slot);
+		__u32 control = weir_match_control(s->control, what & WEIR_STATE_ALIAS);
 
-		match = weir_state_match4(s, s->control, &key);
+		match = weir_state_match4(s, control, &key);
 		if (match)
 			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
 		slot = s->next;
@@ -243,6 +246,83 @@ static __always_inline int weir_quick_pass(const struct weir_quick *q)
 	in->bytes[WEIR_FW_IN][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
 	weir_fw_table_counters(q->cpu)->passed_packets++;
 	return XDP_PASS;
+}
+
+/* What IPv4 packets of an interface are changed by in a direction: by lists, but for SYNs. */
+static __always_inline __u64 weir_quick_listed(__u32 ruleset, __u32 direction, __u32 slot)
+{
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u32 number = image->scrub_end + direction * WEIR_FW_INTERFACE_COUNT_MAX +
+		       (slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1));
+
+	if (!(image->flags & WEIR_FW_IMAGE_SCRUB_ALL))
+		return 0;
+	return *weir_at(__u64, ruleset + image->scrubs_at + number * (__u32)sizeof(__u64));
+}
+
+/*
+ * Whether a packet of a record with this control word may be one that is changed. It is asked again
+ * once the packet is tracked: the verifier would go through that twice for what it knows from
+ * before.
+ */
+static __always_inline bool weir_quick_is_changed(__u32 ruleset, __u32 control)
+{
+	return control & WEIR_STATE_SCRUB ||
+	       weir_at(struct weir_fw_image, ruleset)->flags & WEIR_FW_IMAGE_SCRUB_ALL;
+}
+
+/* The slot by which a packet of a record leaves that knows its next hop, or that has a route. */
+static __always_inline __u32 weir_quick_exit(weir_line *s, __u32 reverse,
+					     const struct weir_fw_route *route)
+{
+	if (route)
+		return route->interface;
+	return weir_fw_next_hop_at(weir_read_once(s->next_hop[reverse & 1]) &
+				   (WEIR_FW_NEXT_HOP_COUNT_MAX - 1))
+		->interface;
+}
+
+/*
+ * Finds what a packet of a record, whose bucket is locked, is changed by where it comes in and
+ * where it leaves: in the CPU's scratch. False if rules have to be asked.
+ */
+__noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, __u32 reverse)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	weir_line *s = weir_state_line(slot);
+	__u64 first, last;
+
+	if (!scratch)
+		return false;
+	first = weir_quick_listed(ruleset, WEIR_FW_IN, in);
+	last = weir_quick_listed(ruleset, WEIR_FW_OUT, out);
+	if (weir_scrub_has(first | last, WEIR_FW_SCRUB_ASKS_SHIFT))
+		return false;
+	if (s->control & WEIR_STATE_SCRUB) {
+		first = weir_scrub_join(
+			first, weir_scrub_kept(weir_half_scrub(s, slot, reverse & 1)));
+		last = weir_scrub_join(
+			last, weir_scrub_kept(weir_half_scrub(s, slot, !(reverse & 1))));
+	}
+	scratch->scrub[WEIR_FW_IN] = first;
+	scratch->scrub[WEIR_FW_OUT] = weir_fw_skips(ruleset, out) ? 0 : last;
+	return true;
+}
+
+/* Changes the packet as is found there. It is no SYN, nor a fragment. */
+__noinline int weir_quick_change(struct xdp_md *ctx, __u32 direction)
+{
+	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
+	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u64 word;
+
+	if (!scratch || (void *)(ip + 1) > data_end)
+		return 0;
+	word = scratch->scrub[direction & 1];
+	if (word & WEIR_SCRUB_ALL_PACKETS)
+		weir_scrub_ipv4(ip, word);
+	return 0;
 }
 
 /*
@@ -271,6 +351,20 @@ static __always_inline int weir_quick_leave(struct xdp_md *ctx, const struct wei
 		return weir_quick_send(ctx, &q, &route);
 	/* The routes have changed meanwhile, and the kernel knows them. */
 	return weir_quick_pass(&q);
+}
+
+/* The same of a packet that is changed. What the kernel sends is changed there as it leaves. */
+static __noinline int weir_quick_leave_changed(struct xdp_md *ctx,
+					       const struct weir_fw_route *known, __u32 next_hop,
+					       __u16 generation)
+{
+	int action;
+
+	weir_quick_change(ctx, WEIR_FW_IN);
+	action = weir_quick_leave(ctx, known, next_hop, generation);
+	if (action != XDP_PASS)
+		weir_quick_change(ctx, WEIR_FW_OUT);
+	return action;
 }
 
 /* The slot of a packet's record in its locked bucket, and WEIR_FOUND_* besides. */
@@ -315,6 +409,7 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	weir_line *line = weir_state_line(home), *s;
 	__u32 control = 0, slot, reverse, next_hop;
 	__u16 generation;
+	bool is_changed;
 	__u64 found;
 
 	/* An empty bucket is left as it is: what makes a record looks again. */
@@ -325,12 +420,16 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	if (!(found & WEIR_FOUND_NONE) &&
-	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)))
+	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)) &&
+	    (!weir_quick_is_changed(q->ruleset, s->control) ||
+	     weir_quick_scrub(q->ruleset, q->slot, weir_quick_exit(s, reverse, route), slot,
+			      reverse)))
 		control = weir_quick_track(ctx, q, slot, reverse, s);
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
 		return WEIR_QUICK_NOT;
 	}
+	is_changed = weir_quick_is_changed(q->ruleset, control);
 	/* Read again: kept across the call above, they would take too much of the stack. */
 	next_hop = weir_read_once(weir_state_line(slot)->next_hop[reverse]);
 	generation = weir_read_once(weir_state_line(slot)->generation);
@@ -339,6 +438,8 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 		control = weir_state_line(home)->control;
 	}
 	weir_state_unlock(home, control);
+	if (is_changed)
+		return weir_quick_leave_changed(ctx, route, next_hop, generation);
 	return weir_quick_leave(ctx, route, next_hop, generation);
 }
 

@@ -20,6 +20,8 @@ enum weir_fw_sweep_constant {
 	WEIR_SWEEP_INTERFACE_SHIFT = 16,
 	WEIR_SWEEP_RULE = 1 << 24,
 	WEIR_SWEEP_EITHER_WAY = 1 << 25,
+	/* The first end is that of a translation's outside: an address that rules have given. */
+	WEIR_SWEEP_OUTSIDE = 1 << 26,
 	/* The request stands behind room for an Ethernet header. */
 	WEIR_SWEEP_AT = 16,
 	/* One run ends about then: its CPU handles no packets meanwhile. */

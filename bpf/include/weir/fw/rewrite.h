@@ -285,7 +285,7 @@ __noinline int weir_fw_rewrite_egress(struct __sk_buff *skb,
 __noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	__u32 ports, i;
+	__u32 ports;
 
 	if (!scratch)
 		return -1;
@@ -297,10 +297,8 @@ __noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	} else {
 		if (weir_fw_load(ctx, false, p->l3_at, &scratch->ipv6, sizeof(scratch->ipv6)))
 			return -1;
-		for (i = 0; i < 4; i++) {
-			p->src[i] = scratch->ipv6.src[i];
-			p->dst[i] = scratch->ipv6.dst[i];
-		}
+		weir_copy_address(p->src, scratch->ipv6.src);
+		weir_copy_address(p->dst, scratch->ipv6.dst);
 	}
 	/* Of later fragments they are never looked at again. */
 	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)

@@ -262,8 +262,6 @@ static __always_inline void weir_fw_rule_acts(struct weir_fw_rule __weir_arena *
 {
 	__u32 does = rule->decision;
 
-	if (does & WEIR_DECISION_SET_TOS)
-		d->tos = rule->tos;
 	if (does & WEIR_DECISION_SET_PRIO) {
 		d->prio[0] = rule->prio[0];
 		d->prio[1] = rule->prio[1];
@@ -273,8 +271,40 @@ static __always_inline void weir_fw_rule_acts(struct weir_fw_rule __weir_arena *
 	/* OpenBSD asks the last matching rule alone. */
 	if (openbsd)
 		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
-	d->flags |= does & (WEIR_DECISION_SET_TOS | WEIR_DECISION_SET_PRIO |
-			    WEIR_DECISION_ALLOW_OPTIONS | WEIR_DECISION_LOG_ALL);
+	d->flags |= does & (WEIR_DECISION_SET_PRIO | WEIR_DECISION_ALLOW_OPTIONS |
+			    WEIR_DECISION_LOG_ALL);
+}
+
+/* What the rule of a number, also one of a list, changes in packets: enum weir_fw_scrub. */
+static __always_inline __u64 weir_fw_scrub_of(const struct weir_fw_packet *p, __u32 number)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+
+	if (!(image->flags & WEIR_FW_IMAGE_SCRUBS))
+		return 0;
+	return *weir_at(__u64, p->ruleset + image->scrubs_at + number * (__u32)sizeof(__u64));
+}
+
+/*
+ * The same of a rule that matches: what it has takes the place of what those before it had. A
+ * function of its own, so that the verifier need not go on from each of its ways.
+ */
+__noinline int weir_fw_rule_scrubs(const struct weir_fw_packet *p __arg_nonnull,
+				   struct weir_fw_decision *d __arg_nonnull, __u32 number)
+{
+	const __u64 mss = 0xffffull << WEIR_FW_SCRUB_MSS_SHIFT;
+	const __u64 ttl = 0xffull << WEIR_FW_SCRUB_TTL_SHIFT;
+	const __u64 tos = 0xffull << WEIR_FW_SCRUB_TOS_SHIFT;
+	__u64 word = weir_fw_scrub_of(p, number);
+
+	if (word & mss)
+		d->scrub &= ~mss;
+	if (word & ttl)
+		d->scrub &= ~ttl;
+	if (word >> WEIR_FW_SCRUB_SETS_TOS_SHIFT & 1)
+		d->scrub &= ~tos;
+	d->scrub |= word;
+	return 0;
 }
 
 static __always_inline void weir_fw_rule_logs(struct weir_fw_rule __weir_arena *rule,
@@ -377,6 +407,7 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 		return number + 1;
 	if (kind == WEIR_FW_RULE_MATCH) {
 		weir_fw_rule_acts(rule, d, image->flags & WEIR_FW_IMAGE_OPENBSD);
+		weir_fw_rule_scrubs(p, d, number);
 		if (weir_fw_translation_of(p->ruleset, number))
 			walk->translator = number + 1;
 		if (rule->log) {
@@ -397,7 +428,6 @@ static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32
 {
 	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
 	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, rule_at);
-	struct weir_fw_rule_counters __weir_arena *counters;
 
 	weir_fw_rule_acts(rule, d, openbsd);
 	d->rule = rule->id;
@@ -413,8 +443,16 @@ static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32
 		d->profile = rule->profile;
 		d->state_max = rule->state_max;
 	}
-	/* What makes a state is counted there. */
-	if (!rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
+}
+
+/* Counts a packet for the rule that has decided it. What makes a state is counted there. */
+static __always_inline void weir_fw_count_decided(const struct weir_fw_packet *p,
+						  const struct weir_fw_decision *d)
+{
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, d->rule_at);
+	struct weir_fw_rule_counters __weir_arena *counters;
+
+	if (!d->rule_at || !rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
 		return;
 	counters = weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule));
 	counters->packets[p->direction & 1]++;
@@ -476,6 +514,34 @@ __noinline int weir_fw_walk_rules(const struct weir_fw_packet *p __arg_nonnull,
 	return 0;
 }
 
+/* What rules ask of a packet at the hook of its direction; `tag` is the one that it has. */
+static __always_inline void weir_fw_asking_begin(const struct weir_fw_packet *p,
+						 struct weir_fw_asking *asking, __u32 tag)
+{
+	__builtin_memset(asking, 0, sizeof(*asking));
+	asking->slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
+	asking->tag = tag;
+	asking->hooks = 1 << (p->direction & 1) |
+			1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
+	/* A first fragment has a header, and is judged as the whole packet. */
+	asking->fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
+	asking->icmp_reply = weir_fw_icmp_is_reply(p);
+}
+
+/* The first rule of a list, from one number to another, that takes a packet: its number + 1. */
+__noinline __u32 weir_fw_first_of(const struct weir_fw_packet *p __arg_nonnull,
+				  struct weir_fw_walk *walk __arg_nonnull, __u32 first, __u32 end)
+{
+	__u32 at = p->ruleset + weir_fw_image_of(p)->criteria_at, number;
+
+	for (number = first; number < end && weir_fw_may_loop; number++) {
+		if (weir_fw_rule_holds(p, &walk->asking,
+				       at + number * (__u32)sizeof(struct weir_fw_criteria)))
+			return number + 1;
+	}
+	return 0;
+}
+
 /* Prepares the walk. Returns whether some rule can match. */
 __noinline int weir_fw_begin(const struct weir_fw_packet *p __arg_nonnull,
 			     struct weir_fw_walk *walk __arg_nonnull,
@@ -488,13 +554,7 @@ __noinline int weir_fw_begin(const struct weir_fw_packet *p __arg_nonnull,
 	d->log_rule = WEIR_FW_RULE_NONE;
 	if (!p->ruleset)
 		return false;
-	walk->asking.slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
-	walk->asking.tag = d->tag;
-	walk->asking.hooks = 1 << (p->direction & 1) |
-			     1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
-	/* A first fragment has a header, and is judged as the whole packet. */
-	walk->asking.fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
-	walk->asking.icmp_reply = weir_fw_icmp_is_reply(p);
+	weir_fw_asking_begin(p, &walk->asking, d->tag);
 	return image->judged[p->direction & 1] >> (walk->asking.slot & 63) & 1;
 }
 
@@ -506,12 +566,14 @@ __noinline int weir_fw_end(const struct weir_fw_packet *p __arg_nonnull,
 	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
 
 	d->tag = walk->asking.tag;
-	if (walk->winner)
+	if (walk->winner) {
+		weir_fw_rule_scrubs(p, d, walk->winner - 1);
 		weir_fw_finish(p, p->ruleset + image->rules_at +
 				       (walk->winner - 1) * (__u32)sizeof(struct weir_fw_rule),
 			       walk->asking.fragment, d);
-	else if (image->flags & WEIR_FW_IMAGE_OPENBSD)
+	} else if (image->flags & WEIR_FW_IMAGE_OPENBSD) {
 		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
+	}
 	return 0;
 }
 
@@ -541,6 +603,7 @@ static __always_inline void weir_fw_evaluate(const struct weir_fw_packet *p,
 		while (weir_fw_walk_rules(p, walk, d) && weir_fw_may_loop)
 			;
 		weir_fw_end(p, walk, d);
+		weir_fw_count_decided(p, d);
 	}
 	weir_fw_refuse_options(p, d);
 }

@@ -49,6 +49,11 @@ struct weir_fw_scratch {
 	struct weir_fw_decision decision;
 	struct weir_fw_walk walk;	/* through the rules */
 	struct bpf_fib_lookup fib;	/* for the source of an answer */
+	/*
+	 * What the packet is changed by: at the hook where it is. On the quick way, which knows it
+	 * before: where it comes in, and where it leaves.
+	 */
+	__u64 scrub[2];
 	struct weir_ipv4 ipv4;
 	struct weir_ipv6 ipv6;
 	__u8 chunk[WEIR_FW_CHUNK_BYTES];

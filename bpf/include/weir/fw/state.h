@@ -45,6 +45,7 @@ struct weir_fw_hit {
 	__u8 interface[2];	/* slots that halves are bound to, by the packet's hook; 0: any */
 	__u8 flags;		/* WEIR_HIT_* */
 	__u8 reason;		/* of WEIR_STATE_DROP: WEIR_FW_REASON_* */
+	__u8 scrub[2];		/* numbers of what packets of half A, half B are changed by */
 };
 
 /* What weir_state_lookup() and weir_state_error() return. */

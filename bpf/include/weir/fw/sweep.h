@@ -40,6 +40,37 @@ static __always_inline bool weir_sweep_end_fits(const struct weir_fw_sweep *r, _
 	return !differ;
 }
 
+/* Whether a record has an address outside, where it is another one than inside, that fits. */
+__noinline int weir_sweep_outside_fits(const struct weir_fw_sweep *r __arg_nonnull, __u32 slot)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 half, end, words, differ, i;
+
+	if (!(s->control & WEIR_STATE_TRANSLATED))
+		return false;
+	for (half = 0; half < 2; half++) {
+		__u32 __weir_arena *addr;
+		weir_alias_line *a;
+
+		if (!s->count[half])
+			continue;
+		a = weir_alias_at(s->count[half]);
+		end = !half;
+		addr = a->addr + end;
+		words = 1;
+		if (a->control & WEIR_STATE_IPV6) {
+			addr = weir_addresses_at(a->addr[1])->addr[end];
+			words = 4;
+		}
+		for (differ = 0, i = 0; i < 4; i++)
+			if (i < words)
+				differ |= addr[i] ^ a->inside[i];
+		if (differ && weir_sweep_end_fits(r, 0, addr, a->port[end], words))
+			return true;
+	}
+	return false;
+}
+
 static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_line *s,
 					    __u32 slot, __u32 control)
 {
@@ -60,9 +91,10 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 		if (weir_half_rule(s, slot, 0) != r->rule && weir_half_rule(s, slot, 1) != r->rule)
 			return false;
 	}
+	if (r->flags & WEIR_SWEEP_OUTSIDE)
+		return weir_sweep_outside_fits(r, slot);
 	if (is_ipv6) {
-		struct weir_state_v6 __weir_arena *a =
-			(struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]);
+		struct weir_state_v6 __weir_arena *a = weir_addresses_at(s->addr[1]);
 
 		one = a->addr[0];
 		two = a->addr[1];
@@ -89,8 +121,7 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 		end = !!(s->wscale[1] & WEIR_WSCALE_SOURCE_IS_1(half));
 		addr = s->addr + end;
 		if (is_ipv6)
-			addr = ((struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]))
-				       ->addr[end];
+			addr = weir_addresses_at(s->addr[1])->addr[end];
 		if (weir_sweep_end_fits(r, 0, addr, s->port[end], words))
 			s->interface[half] &=
 				~(WEIR_STATE_SOURCE_TRACKED | WEIR_STATE_SOURCE_GLOBAL);

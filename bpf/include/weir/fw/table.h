@@ -39,6 +39,19 @@ static __always_inline weir_line *weir_state_line(__u32 slot)
 		       weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state));
 }
 
+typedef struct weir_alias __weir_arena weir_alias_line;
+
+static __always_inline weir_alias_line *weir_alias_at(__u32 slot)
+{
+	return (weir_alias_line *)weir_state_line(slot);
+}
+
+/* The IPv6 addresses in a slot. */
+static __always_inline struct weir_state_v6 __weir_arena *weir_addresses_at(__u32 slot)
+{
+	return (struct weir_state_v6 __weir_arena *)weir_state_line(slot);
+}
+
 /* weir_fw_control.index of so many buckets; the mask is the least 2^k - 1 that all are within. */
 static __always_inline __u64 weir_index_of(__u32 count, __u32 mask)
 {
@@ -220,10 +233,26 @@ static __noinline void weir_slot_give(__u32 slot)
 	(WEIR_STATE_LIVE | WEIR_STATE_ALIAS | WEIR_STATE_IPV6 |                                 \
 	 0xffu << WEIR_STATE_PROTOCOL_SHIFT)
 
+/* An alias with neither belongs to nobody. */
+#define WEIR_ALIAS_HALVES (WEIR_STATE_HALF_A | WEIR_STATE_HALF_B)
+
 /* Whether a line that is live is no record, but an alias, or only begins a bucket (alias.h). */
 static __always_inline bool weir_is_alias(__u32 control)
 {
 	return control & WEIR_STATE_ALIAS;
+}
+
+/*
+ * The control word of a line as weir_state_match() takes it, of records or of aliases; 0, which
+ * matches nothing: it is an alias that belongs to nobody, or a record where aliases are meant.
+ */
+static __always_inline __u32 weir_match_control(__u32 control, bool is_alias)
+{
+	if (!is_alias)
+		return control;
+	return weir_is_alias(control) && control & WEIR_ALIAS_HALVES ?
+		       control & ~WEIR_STATE_ALIAS :
+		       0;
 }
 
 /* Both ports as they stand in a packet and in a record. */
@@ -266,7 +295,7 @@ static __always_inline __u32 weir_state_match6(weir_line *s, __u32 control,
 
 	if ((control & kind) != wanted || s->addr[0] != (__u32)p->hash)
 		return WEIR_MATCH_NONE;
-	a = (struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]);
+	a = weir_addresses_at(s->addr[1]);
 	if (ports == weir_ports(p->src_port, p->dst_port) && weir_same_addr6(a->addr[0], p->src) &&
 	    weir_same_addr6(a->addr[1], p->dst))
 		return WEIR_MATCH_FORWARD;
@@ -288,8 +317,8 @@ static __always_inline __u32 weir_state_match(weir_line *s, __u32 control,
 #define WEIR_FOUND_NONE (1ull << 33)
 #define WEIR_FOUND_LOST (1ull << 34) /* the chain is longer than it may be */
 
-/* The slot of a packet's record, and WEIR_FOUND_* besides. */
-__noinline __u64 weir_bucket_find(const struct weir_fw_packet *p, __u32 home)
+/* The slot of a packet's record, or of the alias with its ends, and WEIR_FOUND_* besides. */
+__noinline __u64 weir_bucket_find(const struct weir_fw_packet *p, __u32 home, __u32 is_alias)
 {
 	__u32 i, slot = home, match;
 	weir_line *s;
@@ -298,7 +327,7 @@ __noinline __u64 weir_bucket_find(const struct weir_fw_packet *p, __u32 home)
 		return WEIR_FOUND_NONE;
 	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
 		s = weir_state_line(slot);
-		match = weir_state_match(s, s->control, p);
+		match = weir_state_match(s, weir_match_control(s->control, is_alias), p);
 		if (match)
 			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
 		slot = s->next;
@@ -333,7 +362,7 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	}
 	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
 			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
-	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_LOG_SHIFT,
+	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_SCRUB_SHIFT,
 			 count & WEIR_STATE_COUNT_BYTES_MAX);
 	counter->count[reverse & 1] = 0;
 }
@@ -394,14 +423,29 @@ static __noinline __u32 weir_bucket_settle(__u32 slot, __u32 half, __u32 cpu)
 	return at;
 }
 
-/* What a record has counted becomes its rules' own. */
+/* Where the counters of the rule are that has translated a half, if it counts the state. */
+static __always_inline __u32 weir_alias_counters(weir_line *s, __u32 half, __u32 cpu)
+{
+	weir_alias_line *alias = weir_alias_at(s->count[half]);
+
+	if (!(s->control & WEIR_STATE_TRANSLATED) || !s->count[half] || !alias->is_counted)
+		return 0;
+	return weir_fw_counters_of(weir_fw_control()->active, alias->rule, cpu);
+}
+
+/*
+ * What a record has counted becomes its rules' own: of those that made its halves, and of those
+ * that translated them.
+ */
 static __always_inline void weir_bucket_close(__u32 slot, __u32 cpu)
 {
-	__u32 half, at;
+	__u32 half, at, i;
 
 	/* Half A sees forward packets come in, half B sees them leave. */
-	for (half = 0; half < 2; half++) {
-		at = weir_bucket_settle(slot, half, cpu);
+	for (i = 0; i < 4; i++) {
+		half = i & 1;
+		at = i < 2 ? weir_bucket_settle(slot, half, cpu) :
+			     weir_alias_counters(weir_state_line(slot), half, cpu);
 		if (!at)
 			continue;
 		weir_bucket_hand_over(slot, half, at, WEIR_FW_IN);
@@ -430,7 +474,7 @@ static __always_inline void weir_bucket_move(__u32 to, __u32 from)
 			a[i] = b[i];
 	}
 	if (control & WEIR_STATE_IPV6)
-		((struct weir_state_v6 __weir_arena *)weir_state_line(target->addr[1]))->owner = to;
+		weir_addresses_at(target->addr[1])->owner = to;
 	weir_write_once(target->control, control | WEIR_STATE_LOCK);
 }
 
@@ -449,13 +493,11 @@ static __noinline void weir_alias_settle(__u32 rule)
 /* An alias that belongs to nobody any more: alias.h says who takes it out of its bucket. */
 static __always_inline void weir_alias_end(__u32 slot)
 {
-	const __u32 halves = WEIR_STATE_HALF_A | WEIR_STATE_HALF_B;
-	struct weir_alias __weir_arena *alias =
-		(struct weir_alias __weir_arena *)weir_state_line(slot);
+	weir_alias_line *alias = weir_alias_at(slot);
 
 	if (alias->is_counted)
 		weir_alias_settle(alias->rule);
-	weir_write_once(alias->control, alias->control & ~halves);
+	weir_write_once(alias->control, alias->control & ~WEIR_ALIAS_HALVES);
 	__sync_fetch_and_sub(&weir_fw_control()->alias_count, 1);
 }
 

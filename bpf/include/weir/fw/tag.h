@@ -26,8 +26,9 @@ static __always_inline __u32 weir_state_tag(const struct weir_fw_packet *flow,
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return 0;
 	/* The record may stand in another slot by now. */
-	found = weir_state_line(home)->control & WEIR_STATE_LIVE ? weir_bucket_find(flow, home) :
-								   WEIR_FOUND_NONE;
+	found = weir_state_line(home)->control & WEIR_STATE_LIVE ?
+			weir_bucket_find(flow, home, false) :
+			WEIR_FOUND_NONE;
 	if (found < WEIR_FOUND_NONE)
 		tag = weir_half_tag(weir_state_line((__u32)found), (__u32)found, hit->reverse & 1);
 	weir_state_unlock(home, weir_state_line(home)->control);

@@ -24,14 +24,6 @@
 #include <weir/fw/rules.h>
 #include <weir/fw/scratch.h>
 
-static __always_inline void weir_copy_address(__be32 *to, const __be32 *from)
-{
-	to[0] = from[0];
-	to[1] = from[1];
-	to[2] = from[2];
-	to[3] = from[3];
-}
-
 /* A descriptor of nothing but the ends of a packet. */
 static __always_inline void weir_key_of(struct weir_fw_packet *key, const struct weir_fw_packet *p)
 {
@@ -71,18 +63,19 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	struct weir_fw_before *before;
 	struct weir_fw_packet *key;
 	__u32 differ, i;
+	__u64 turn;
 
 	if (!scratch)
 		return WEIR_DROP(INTERNAL);
 	before = &scratch->before;
 	key = &scratch->wire;
 	weir_key_of(key, p);
-	if (!weir_pool_pick(p, key, at))
+	turn = weir_pool_turn(p, t);
+	if (!(is_source ? weir_pool_source(p, key, at, turn) :
+			  weir_pool_pick(p, key, at, turn)))
 		return WEIR_DROP(MAP_FAILED);
 	if (!is_source)
 		key->dst_port = weir_pool_redirected(p, t);
-	else if (!weir_pool_port(p, key, at))
-		return WEIR_DROP(MAP_FAILED);
 	differ = (__u32)(key->src_port ^ p->src_port) | (key->dst_port ^ p->dst_port);
 	for (i = 0; i < 4; i++)
 		differ |= (key->src[i] ^ p->src[i]) | (key->dst[i] ^ p->dst[i]);
@@ -115,20 +108,6 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	/* Where it leaves, its state is found by what it was before. */
 	if (p->direction == WEIR_FW_IN)
 		p->hash = weir_fw_hash(p);
-	return 0;
-}
-
-/* The first rule of a list, from one number to another, that takes a packet: its number + 1. */
-__noinline __u32 weir_fw_first_of(const struct weir_fw_packet *p __arg_nonnull,
-				  struct weir_fw_walk *walk __arg_nonnull, __u32 first, __u32 end)
-{
-	__u32 at = p->ruleset + weir_fw_image_of(p)->criteria_at, number;
-
-	for (number = first; number < end && weir_fw_may_loop; number++) {
-		if (weir_fw_rule_holds(p, &walk->asking,
-				       at + number * (__u32)sizeof(struct weir_fw_criteria)))
-			return number + 1;
-	}
 	return 0;
 }
 
@@ -208,10 +187,11 @@ static __always_inline void weir_fw_refuse_translation(struct weir_fw_decision *
 
 /*
  * Makes the alias of a packet that rules have translated at this hook, which has the inside ends
- * from then on. Returns its slot, or the reason of a drop + 1 as a negative number.
+ * from then on; `maker` is the id of the rule that makes the state's half. Returns its slot, or the
+ * reason of a drop + 1 as a negative number.
  */
 __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
-				  const struct weir_fw_hit *hit __arg_nonnull)
+				  const struct weir_fw_hit *hit __arg_nonnull, __u32 maker)
 {
 	__u32 reverse = hit->slot == WEIR_FW_SLOT_NONE ? 0 : hit->reverse;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
@@ -230,7 +210,7 @@ __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
 		weir_fw_untranslate(p, before);
 	}
 	key->hash = weir_fw_hash(key);
-	return weir_alias_make(p, key, reverse, before->rule, before->is_listed);
+	return weir_alias_make(p, key, reverse, before->rule, before->rule != maker);
 }
 
 /* A packet on its way out gets the source that its state has for the wire. */

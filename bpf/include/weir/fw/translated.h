@@ -10,43 +10,15 @@
 #include <weir/fw/quick.h>
 #include <weir/fw/rewrite.h>
 
-/* weir_alias_find() for a packet of IPv4: its ends in registers, and no descriptor. */
-__noinline __u64 weir_quick_alias(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 protocol)
-{
-	struct weir_fw_packet key = {
-		.src = { src },
-		.dst = { dst },
-		.src_port = (__be16)ports,
-		.dst_port = (__be16)(ports >> 16),
-		.protocol = protocol,
-	};
-	__u32 slot = first, match, i;
-
-	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
-		weir_line *s = weir_state_line(slot);
-		__u32 control = s->control;
-
-		if (weir_is_alias(control) && control & WEIR_ALIAS_HALVES) {
-			match = weir_state_match4(s, control & ~WEIR_STATE_ALIAS, &key);
-			if (match)
-				return slot |
-				       (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
-		}
-		slot = s->next;
-		if (!slot)
-			break;
-	}
-	return WEIR_FOUND_NONE;
-}
-
 /*
  * Goes on from a locked bucket without the packet's record to that of the alias that leads there;
  * its bucket is then locked instead. Returns the alias's slot; 0: no bucket is locked.
  */
 static __always_inline __u32 weir_quick_enter(struct weir_fw_packet *key, __u32 *home, __u32 cpu)
 {
-	__u64 found = weir_quick_alias(*home, key->src[0], key->dst[0],
-				       weir_ports(key->src_port, key->dst_port), key->protocol);
+	__u64 found = weir_quick_search(*home, key->src[0], key->dst[0],
+					weir_ports(key->src_port, key->dst_port),
+					key->protocol | WEIR_STATE_ALIAS);
 	weir_alias_line *a = weir_alias_at((__u32)found);
 	bool is_reverse = found & WEIR_FOUND_REVERSE;
 
@@ -77,6 +49,9 @@ static __always_inline bool weir_quick_is_theirs(const struct weir_quick *q, wei
 	if (s->control & WEIR_STATE_TRANSLATED ? s->count[reverse & 1] != alias : alias != 0)
 		return false;
 	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
+	/* Where nothing is filtered, nothing is translated. */
+	if (weir_fw_skips(weir_fw_control()->active, hop->interface))
+		return false;
 	return s->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
 	       hop->generation == generation && q->ip_bytes <= hop->mtu_bytes;
 }
@@ -123,6 +98,9 @@ static __always_inline bool weir_quick_rewrite(struct xdp_md *ctx, __be32 src, _
 	return true;
 }
 
+/* In the next hop of weir_quick_send_to(): the packet is changed besides. */
+#define WEIR_QUICK_CHANGED (1ull << 63)
+
 /*
  * Sends a packet that was tracked, by a next hop of a generation, with its new ends. Where the
  * routes have changed meanwhile the kernel sends it, which translates its source then.
@@ -130,11 +108,16 @@ static __always_inline bool weir_quick_rewrite(struct xdp_md *ctx, __be32 src, _
 static __noinline int weir_quick_send_to(struct xdp_md *ctx, __u64 addresses, __u32 ports,
 					 __u64 next_hop, __u32 src_port_inside)
 {
-	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	struct weir_quick q = {};
 	__u16 generation = next_hop >> 32;
 	struct weir_fw_route route;
 	bool is_known;
+	int action;
 
+	if (next_hop & WEIR_QUICK_CHANGED)
+		weir_quick_change(ctx, WEIR_FW_IN);
+	q.data = weir_xdp_data(ctx);
+	q.data_end = weir_xdp_data_end(ctx);
 	q.ip = q.data + sizeof(struct weir_eth);
 	if ((void *)(q.ip + 1) > q.data_end)
 		return XDP_ABORTED;
@@ -149,7 +132,12 @@ static __noinline int weir_quick_send_to(struct xdp_md *ctx, __u64 addresses, __
 	q.ip_bytes = bpf_ntohs(q.ip->total_bytes);
 	q.cpu = bpf_get_smp_processor_id();
 	q.slot = weir_fw_ifslot(ctx->ingress_ifindex);
-	return is_known ? weir_quick_send(ctx, &q, &route) : weir_quick_pass(&q);
+	if (!is_known)
+		return weir_quick_pass(&q);
+	action = weir_quick_send(ctx, &q, &route);
+	if (next_hop & WEIR_QUICK_CHANGED)
+		weir_quick_change(ctx, WEIR_FW_OUT);
+	return action;
 }
 
 /* A packet of a flow that is known, as weir_quick_hit(): of the form that weir_fw_quick() takes. */
@@ -157,6 +145,7 @@ static __noinline int weir_quick_translate(struct xdp_md *ctx)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
 	__u32 home, alias = 0, slot, reverse, ports, inside, control = 0;
+	__u32 ruleset = weir_fw_control()->active;
 	struct weir_fw_packet key = {};
 	__u64 found, next_hop;
 	weir_line *s;
@@ -182,7 +171,10 @@ static __noinline int weir_quick_translate(struct xdp_md *ctx)
 	slot = (__u32)found;
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
-	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_theirs(&q, s, reverse, alias))
+	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_theirs(&q, s, reverse, alias) &&
+	    (!weir_quick_is_changed(ruleset, s->control) ||
+	     weir_quick_scrub(ruleset, weir_fw_ifslot(ctx->ingress_ifindex),
+			      weir_quick_exit(s, reverse, 0), slot, reverse)))
 		control = weir_quick_track(ctx, &q, slot, reverse, weir_bucket_counter(s));
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
@@ -190,7 +182,8 @@ static __noinline int weir_quick_translate(struct xdp_md *ctx)
 	}
 	s = weir_state_line(slot);
 	next_hop = weir_read_once(s->next_hop[reverse]) |
-		   (__u64)weir_read_once(s->generation) << 32;
+		   (__u64)weir_read_once(s->generation) << 32 |
+		   (weir_quick_is_changed(ruleset, control) ? WEIR_QUICK_CHANGED : 0);
 	weir_quick_ends(&key, s, reverse);
 	ports = weir_ports(key.src_port, key.dst_port);
 	if (slot != home) {

@@ -90,11 +90,12 @@ pub struct Decision {
     pub icmp_type: u8,
     pub icmp_code: u8,
     pub profile: u8,
-    pub tos: u8,
     pub prio: [u8; 2],
     pub state_max: u32,
     pub routing_table: u32,
     pub tag: u16,
+    /// `weir_fw_scrub` of layout.h.
+    pub scrub: u64,
 }
 
 impl Decision {
@@ -114,11 +115,13 @@ impl Decision {
             icmp_type: byte(decision::ICMP_TYPE),
             icmp_code: byte(decision::ICMP_CODE),
             profile: byte(decision::PROFILE),
-            tos: byte(decision::TOS),
             prio: [byte(decision::PRIO), byte(decision::PRIO + 1)],
             state_max: word(decision::STATE_MAX),
             routing_table: word(decision::ROUTING_TABLE),
             tag: half(decision::TAG),
+            scrub: u64::from_ne_bytes(std::array::from_fn(|index| {
+                bytes[decision::SCRUB as usize + index]
+            })),
         })
     }
 }

@@ -41,6 +41,8 @@ pub struct Filter {
     pub destination: Ends,
     /// Whether `source` may also be end 1, and `destination` end 0.
     pub either_way: bool,
+    /// Whether `source` is an address that translation has given, and only the world outside sees.
+    pub is_outside: bool,
 }
 
 /// Addresses and ports of one end.
@@ -133,7 +135,8 @@ fn words_of(mode: u32, filter: Filter, buckets: &Range<u32>) -> Words {
         | u32::from(filter.protocol) << layout::SWEEP_PROTOCOL_SHIFT
         | u32::from(filter.interface) << layout::SWEEP_INTERFACE_SHIFT
         | if filter.rule.is_some() { layout::SWEEP_RULE } else { 0 }
-        | if filter.either_way { layout::SWEEP_EITHER_WAY } else { 0 };
+        | if filter.either_way { layout::SWEEP_EITHER_WAY } else { 0 }
+        | if filter.is_outside { layout::SWEEP_OUTSIDE } else { 0 };
     words[word::RULE] = filter.rule.unwrap_or(0);
     for (index, end) in [filter.source, filter.destination].into_iter().enumerate() {
         words[word::PORT + index] = u32::from(end.port.to_be());

@@ -82,3 +82,19 @@ fn what_states_need_of_rules_is_not_read_from_their_text() {
     assert_eq!(labelled("two"), [known.rules[1].1]);
     assert_eq!(gone.overload(known.rules[1].1), Some(overload));
 }
+
+#[test]
+fn changes_beyond_those_of_states_are_refused() {
+    let rules = |count: u32| -> String {
+        let rule = |n| format!("pass in proto udp to port {n} scrub (min-ttl {n})\n");
+        (1..=count).map(rule).collect()
+    };
+    let none = Known::default();
+    let stateless = "pass out scrub (min-ttl 99) no state\nscrub out min-ttl 98\n";
+    // Lists stand first.
+    let (filter, list) = stateless.split_once('\n').unwrap();
+    let most = format!("{list}{}match in scrub (min-ttl 15)\n{filter}\n", rules(15));
+    compiled(&most, &none).unwrap();
+    let refused = compiled(&rules(16), &none).unwrap_err().0;
+    assert!(refused[0].message.contains("more than 15 different sets"), "{refused:?}");
+}

@@ -4,42 +4,69 @@
 //! What a pool means is asked of the evaluator, as everything else: `(interface)` stands for the
 //! addresses that it has when the image is made, and another address makes another image.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::translation_flags as flags;
 use weir_rules::ast::Translation as Kind;
-use weir_rules::evaluate::{List, RuleId, RuleRef};
+use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, source_hash_seed};
 use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
 use weir_rules::value::{Direction, PoolKind, Text};
 
 use super::criteria::{Names, mask4, mask6};
-use super::{Builder, Refused};
+use super::{Builder, POOL_NETWORK_COUNT_MAX, Refused, refused};
 use crate::image::{Choice, Criteria, RuleKind, Target, Translation, hooks};
-
-/// Ports that `nat` chooses from where the rule does not say (`PF_NAT_PROXY_PORT_LOW` of pfvar.h).
-const NAT_PORTS: [u16; 2] = [50_001, 65_535];
-/// FNV-1a's start.
-const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
-/// And its factor.
-const FNV_FACTOR: u64 = 0x0100_0000_01b3;
 
 /// Whether anything in a ruleset translates.
 #[must_use]
 pub(crate) fn is_in(ruleset: &Ruleset) -> bool {
+    any(ruleset, |_| true)
+}
+
+/// Whether a table of a name gives addresses to a pool of a ruleset.
+#[must_use]
+pub(crate) fn takes_from(ruleset: &Ruleset, name: &str) -> bool {
+    any(ruleset, |rule| tables_of(rule).any(|table| **table == *name))
+}
+
+/// Whether that is so of any rule that translates.
+fn any(ruleset: &Ruleset, is_it: impl Fn(&Rule) -> bool) -> bool {
     let main = &ruleset.main;
-    let lists = [&main.nat, &main.rdr, &main.binat];
-    if lists.iter().any(|list| list.iter().any(|rule| rule.anchor.is_none())) {
+    let mut listed = [&main.nat, &main.rdr, &main.binat].into_iter().flatten();
+    if listed.any(|rule| rule.anchor.is_none() && is_it(rule)) {
         return true;
     }
     let mut open = vec![main];
     while let Some(rules) = open.pop() {
-        if rules.filter.iter().any(|rule| rule.nat.is_some() || rule.rdr.is_some()) {
+        let mut filter = rules.filter.iter();
+        if filter.any(|rule| (rule.nat.is_some() || rule.rdr.is_some()) && is_it(rule)) {
             return true;
         }
         let anchors = rules.filter.iter().filter_map(|rule| rule.anchor.as_ref());
         open.extend(anchors.filter_map(|anchor| anchor.body.as_deref()));
     }
     false
+}
+
+/// The tables that a rule's pools take their addresses from.
+fn tables_of(rule: &Rule) -> impl Iterator<Item = &Text> {
+    let hosts = [&rule.nat, &rule.rdr].into_iter().flatten().flat_map(|pool| &pool.hosts);
+    hosts.filter_map(|host| match &host.address {
+        Some(Address::Table(name)) => Some(name),
+        _ => None,
+    })
+}
+
+/// The tables that pools of rules take their addresses from: anchor (empty for the main ruleset)
+/// and name.
+pub(crate) fn pool_tables(evaluator: &Evaluator<'_>) -> BTreeSet<(Text, Text)> {
+    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
+    let rules = (0..count).filter_map(|at| evaluator.rule(RuleId(at)));
+    let named = |found: RuleRef<'_>| {
+        let place = |name: &Text| (evaluator.table_anchor(found.anchor, name), name.clone());
+        tables_of(found.rule).map(place).collect::<Vec<_>>()
+    };
+    rules.flat_map(named).collect()
 }
 
 /// Whether it is a rule of FreeBSD's lists that translates. Their anchors are empty.
@@ -50,10 +77,19 @@ pub(super) fn is_listed(found: &RuleRef<'_>) -> bool {
 }
 
 impl Names<'_> {
-    /// What a rule translates a packet in a direction to, if it does.
-    pub(super) fn translation(&self, rule: &Rule, direction: Direction) -> Option<Translation> {
+    /// What a rule of an anchor translates a packet in a direction to, if it does.
+    pub(super) fn translation(
+        &mut self,
+        rule: &Rule,
+        anchor: &str,
+        direction: Direction,
+    ) -> Option<Translation> {
+        // A table that only a pool names is in use, too.
+        for name in tables_of(rule) {
+            self.named_table(anchor, name);
+        }
         if let Action::Translate { kind: Kind::Binat, .. } = rule.action {
-            return Some(self.binat(rule, direction));
+            return Some(self.binat(rule, anchor, direction));
         }
         let is_no = matches!(rule.action, Action::Translate { no: true, .. });
         let (pool, is_source) = match (&rule.nat, &rule.rdr, direction) {
@@ -68,7 +104,7 @@ impl Names<'_> {
             flags: flags_of(rule.action) | if is_source { flags::SOURCE } else { 0 },
             choice: choice(pool),
             seed: seed(pool),
-            targets: self.targets(pool),
+            targets: self.targets(pool, anchor),
             ..Translation::default()
         };
         match pool.ports {
@@ -76,7 +112,7 @@ impl Names<'_> {
             PoolPorts::Range(first, last) => {
                 translation.port = [first.min(last), first.max(last)];
             }
-            PoolPorts::Default if is_source => translation.port = NAT_PORTS,
+            PoolPorts::Default if is_source => translation.port = PoolPorts::NAT.into(),
             PoolPorts::Default => {}
         }
         translation.port_base = rule.to.port.map_or(0, |port| port.first);
@@ -84,10 +120,10 @@ impl Names<'_> {
     }
 
     /// Out, the source gets the pool's network; in, the destination that of the rule's `from`.
-    fn binat(&self, rule: &Rule, direction: Direction) -> Translation {
+    fn binat(&self, rule: &Rule, anchor: &str, direction: Direction) -> Translation {
         let targets = match direction {
-            Direction::Out => rule.nat.as_ref().map(|pool| self.targets(pool)),
-            Direction::In => Some(self.targets_of([(&rule.from.address, 1)])),
+            Direction::Out => rule.nat.as_ref().map(|pool| self.targets(pool, anchor)),
+            Direction::In => Some(self.targets_of([(&rule.from.address, 1)], anchor)),
         };
         let source = if direction == Direction::Out { flags::SOURCE } else { 0 };
         Translation {
@@ -98,24 +134,27 @@ impl Names<'_> {
         }
     }
 
-    fn targets(&self, pool: &Pool) -> [Vec<Target>; 2] {
-        self.targets_of(pool.hosts.iter().filter_map(|host| {
+    fn targets(&self, pool: &Pool, anchor: &str) -> [Vec<Target>; 2] {
+        let weighted = pool.hosts.iter().filter_map(|host| {
             let address = host.address.as_ref()?;
             Some((address, host.weight.unwrap_or(1).max(1)))
-        }))
+        });
+        self.targets_of(weighted, anchor)
     }
 
     /// The networks of some addresses with their weights, by family.
     fn targets_of<'t>(
         &self,
         addresses: impl IntoIterator<Item = (&'t Address, u16)>,
+        anchor: &str,
     ) -> [Vec<Target>; 2] {
         let mut targets = [Vec::new(), Vec::new()];
         let mut reach = [0_u64; 2];
         for (address, weight) in addresses {
             let networks = match address {
                 Address::Network(address, bits) => vec![(*address, *bits)],
-                Address::Dynamic(dynamic) => self.evaluator.networks_of(dynamic),
+                Address::Dynamic(dynamic) => self.evaluator.pool_networks_of(dynamic),
+                Address::Table(name) => self.evaluator.networks_of_table(anchor, name),
                 // Refused before.
                 _ => Vec::new(),
             };
@@ -143,22 +182,26 @@ fn flags_of(action: Action) -> u8 {
     }
 }
 
+/// With `sticky-address` a source keeps the address that its hash gives it.
 fn choice(pool: &Pool) -> Choice {
     match pool.kind {
         None => Choice::First,
         Some(PoolKind::Bitmask) => Choice::Bitmask,
-        Some(PoolKind::Random) => Choice::Random,
         Some(PoolKind::SourceHash(_)) => Choice::SourceHash,
+        Some(_) if pool.sticky => Choice::SourceHash,
+        Some(PoolKind::Random) => Choice::Random,
         // `least-states` is refused before.
         Some(PoolKind::RoundRobin | PoolKind::LeastStates) => Choice::RoundRobin,
     }
 }
 
-/// The key of `source-hash`, hashed: what the addresses are hashed on with.
+/// What the addresses are hashed on with.
 fn seed(pool: &Pool) -> u64 {
-    let Some(PoolKind::SourceHash(key)) = &pool.kind else { return 0 };
-    let key = key.as_ref().map_or(&[][..], |key: &Text| key.as_bytes());
-    key.iter().fold(FNV_START, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(FNV_FACTOR))
+    let key = match &pool.kind {
+        Some(PoolKind::SourceHash(key)) => key.as_ref(),
+        _ => None,
+    };
+    source_hash_seed(key)
 }
 
 /// A network, which is reached by no turn yet.
@@ -217,7 +260,24 @@ impl<'a> Builder<'a> {
         let other = hooks::IN | hooks::OUT;
         let hooks = criteria.hooks & !other | hook;
         self.row(found, Criteria { hooks, ..criteria }, Some(RuleKind::Translate))?;
-        let translation = self.names.translation(found.rule, direction);
+        self.translate(found, direction)
+    }
+
+    /// Gives the last row what its rule translates to.
+    pub(super) fn translate(
+        &mut self,
+        found: &RuleRef<'a>,
+        direction: Direction,
+    ) -> Result<(), Refused> {
+        let translation = self.names.translation(found.rule, found.anchor, direction);
+        let count = |translation: &Translation| translation.targets.iter().map(Vec::len).sum();
+        let count: usize = translation.as_ref().map_or(0, count);
+        if count > POOL_NETWORK_COUNT_MAX {
+            let message = format!(
+                "a pool of {count} networks: the data path takes at most {POOL_NETWORK_COUNT_MAX}"
+            );
+            return Err(refused(found.rule.span, message));
+        }
         if let Some(last) = self.translations.last_mut() {
             *last = translation;
         }

@@ -37,6 +37,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             let mut engine = shared.engine();
             interval_s = engine.interval_s();
             engine.reap();
+            engine.release_scrubs();
             let notes = engine.note_partial();
             drop(engine);
             for note in &notes {

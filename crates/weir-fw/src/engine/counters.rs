@@ -14,7 +14,7 @@ use weir_bpf::firewall::reasons::REASON_COUNT_MAX;
 
 use crate::compile::known::Known;
 use crate::show::rules::RuleCounts;
-use crate::states::View;
+use crate::states::{Record, View};
 
 /// Counters of the state table, and of packets as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -230,16 +230,22 @@ pub fn of_rule(firewall: &Firewall, known: &Known, id: u32) -> RuleCounts {
 }
 
 /// What the states that live add to their rules: packets and bytes, by identifier.
-pub(crate) type LiveCounts = HashMap<u32, RuleCounts>;
+pub type LiveCounts = HashMap<u32, RuleCounts>;
 
 /// Looks at all states, which takes a second for some millions: the engine is not needed for it.
 #[must_use]
-pub(crate) fn live_counts(firewall: &Firewall) -> LiveCounts {
+pub fn live_counts(firewall: &Firewall) -> LiveCounts {
     let mut counts = LiveCounts::new();
-    View::new(firewall).for_all(|record| {
-        let by = record.rules.iter().enumerate().chain(record.translator.iter().enumerate());
-        for (half, rule) in by {
-            let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
+    View::new(firewall).for_all(|record| add_live(&mut counts, record));
+    counts
+}
+
+/// What one state adds: to the rules that made its halves, and to those that translated them.
+fn add_live(counts: &mut LiveCounts, record: &Record) {
+    for half in 0..2 {
+        let translator = record.translator[half].filter(|_| record.is_translator_counted[half]);
+        let rules = [record.rules[half].filter(|_| record.has_half(half)), translator];
+        for id in rules.into_iter().flatten() {
             let count = counts.entry(id).or_default();
             // Half A has forward packets in and reverse ones out, half B the other way round.
             for direction in 0..2 {
@@ -248,8 +254,7 @@ pub(crate) fn live_counts(firewall: &Firewall) -> LiveCounts {
                 count.size_bytes[direction] += record.bytes[end];
             }
         }
-    });
-    counts
+    }
 }
 
 #[cfg(test)]

@@ -46,18 +46,7 @@ impl Engine {
                 let ids = named.map(|info| info.id).chain(gone);
                 Ok(ids.map(|id| Filter { rule: Some(id), ..base }).collect())
             }
-            Killed::Nat { networks } => {
-                let networks = networks.iter().map(|network| prefix(network));
-                let networks = networks.collect::<Result<Vec<_>, _>>()?;
-                let mut found = Vec::new();
-                View::new(&self.firewall).for_all(|record| {
-                    let is_meant = |address: &IpAddr| networks.iter().any(|of| holds(of, *address));
-                    if outside_alone(record).iter().any(is_meant) {
-                        found.push(filter_of_record(base, record));
-                    }
-                });
-                Ok(found)
-            }
+            Killed::Nat { networks } => filters_of_outside(base, networks),
             Killed::Id { id } => {
                 let mut found = Vec::new();
                 View::new(&self.firewall).for_all(|record| {
@@ -103,15 +92,14 @@ fn ends(network: &str) -> Result<(Ends, u8), Refused> {
     Ok((ends_of(prefix.network().address(), prefix.length(), 0), version(prefix.address())))
 }
 
-/// The addresses of a flow that only the world outside sees.
-fn outside_alone(record: &Record) -> Vec<IpAddr> {
-    let ends = record.wire.iter().flatten().flat_map(|wire| wire.iter().zip(record.ends));
-    ends.filter(|(outside, inside)| outside.0 != inside.0).map(|(outside, _)| outside.0).collect()
-}
-
-fn holds(network: &weir_net::Prefix, address: IpAddr) -> bool {
-    let of_address = weir_net::Prefix::new(address, network.length());
-    of_address.is_ok_and(|prefix| prefix.network() == network.network())
+/// The filters for translated states of which the world outside sees an address of some networks:
+/// one for each network.
+fn filters_of_outside(base: Filter, networks: &[String]) -> Result<Vec<Filter>, Refused> {
+    let filter = |network: &String| {
+        let (source, ip_version) = ends(network)?;
+        Ok(Filter { ip_version, source, is_outside: true, ..base })
+    };
+    networks.iter().map(filter).collect()
 }
 
 fn prefix(network: &str) -> Result<weir_net::Prefix, Refused> {
@@ -169,6 +157,11 @@ mod tests {
         assert_eq!((second.address[1], second.mask[3], second.mask[4], version), (1, 255, 0, 6));
         assert_eq!(ends("0.0.0.0/0").unwrap().0.mask, [0; 16]);
         assert!(ends("x").is_err());
+        let networks = ["192.0.2.1/32".to_owned(), "2001:db8::/32".to_owned()];
+        let outside = filters_of_outside(Filter { interface: 2, ..Filter::default() }, &networks);
+        let [four, six] = outside.unwrap().try_into().unwrap();
+        assert_eq!((four.ip_version, four.is_outside, four.interface), (4, true, 2));
+        assert_eq!((six.ip_version, six.source, six.is_outside), (6, second, true));
         let mixed = filter_of(Filter::default(), "10.0.0.1/32", Some("::1/128")).unwrap();
         assert_eq!(mixed, None);
     }

@@ -4,10 +4,10 @@
 //! a packet meets those of one ruleset. Nothing else that the data path judges by is written here;
 //! what is known of interfaces follows the image, never the other way round (`interfaces.rs`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use weir_bpf::firewall::layout::{Slots, control};
-use weir_rules::evaluate::Evaluator;
+use weir_rules::evaluate::{Evaluator, Table};
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Rule, Rules, Ruleset};
 use weir_rules::names;
@@ -19,7 +19,7 @@ use super::source::{Size, Source, loaded_anchors, take_parts};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::known::Known;
-use crate::compile::{self, Compiled, Input};
+use crate::compile::{self, Compiled, Input, translation};
 use crate::image::{Settings, image_flags};
 use crate::install::Prepared;
 use crate::protocol::{Load, LoadParts};
@@ -183,6 +183,12 @@ impl Engine {
         self.install(self.next(facts), Manner::Followed)
     }
 
+    /// What runs, with other contents of tables, which are in its image.
+    pub(super) fn install_with(&mut self, tables: Tables) -> Result<(), Refused> {
+        let next = self.next(self.facts.clone());
+        self.install(Next { tables, ..next }, Manner::Followed).map(drop)
+    }
+
     /// Compiles and activates.
     pub(super) fn install(&mut self, next: Next, manner: Manner) -> Result<Vec<String>, Refused> {
         let staged = self.stage(next, manner)?;
@@ -202,7 +208,12 @@ impl Engine {
         let slots = self.check_limits(&next.main)?;
         let anchors = loaded_anchors(&next.main, &next.anchors);
         let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &next.facts);
-        let evaluator = evaluator.map_err(Refused::because)?;
+        let mut evaluator = evaluator.map_err(Refused::because)?;
+        // Pools are compiled with what their tables hold now.
+        for (anchor, name) in translation::pool_tables(&evaluator) {
+            let entries = next.tables.entries(&anchor, &name);
+            evaluator.tables.set(&anchor, &name, Table::new(entries.iter()));
+        }
         let compiled = self.compile(&next, &evaluator)?;
         let mut tables = next.tables.clone();
         tables.drop_unused(&compiled.tables);
@@ -263,8 +274,13 @@ impl Engine {
         // Nothing grows by it before the limit is in effect.
         self.firewall.allow(slots);
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
+        let translates = compiled.flags() & image_flags::TRANSLATES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;
+        if translates {
+            self.note_translation();
+        }
+        self.scrubs.hurry();
         let host_id = self.host_id(next.main.ruleset.settings.host_id);
         self.firewall.arena().write32(control::HOST_ID, host_id);
         self.interfaces.settle(&coverage);
@@ -287,11 +303,7 @@ impl Engine {
 
     fn compile(&self, next: &Next, evaluator: &Evaluator<'_>) -> Result<Compiled, Refused> {
         let mut known = self.known.clone();
-        let translators = self.translators();
-        known.release(|id| {
-            let counts = counters::of_rule(&self.firewall, &self.known, id);
-            counts.state_count == 0 && !translators.contains(&id)
-        });
+        known.release(|id| counters::of_rule(&self.firewall, &self.known, id).state_count == 0);
         if known.is_short_of_tags() {
             let kept = states::View::new(&self.firewall).tags();
             known.release_tags(|number| kept >> number & 1 == 0);
@@ -302,17 +314,6 @@ impl Engine {
         let mut compiled = compiled.map_err(|refused| Refused(next.main.lines(&refused.0)))?;
         compiled.settings = settings(&next.main, &compiled.known);
         Ok(compiled)
-    }
-
-    /// The rules by which states are translated.
-    fn translators(&self) -> HashSet<u32> {
-        let mut translators = HashSet::new();
-        if self.firewall.arena().read64(control::ALIAS_COUNT) > 0 {
-            states::View::new(&self.firewall).for_all(|record| {
-                translators.extend(record.translator.iter().flatten());
-            });
-        }
-        translators
     }
 
     /// `set hostid`, or a number that was drawn once.

@@ -82,7 +82,7 @@ pub(super) fn sizes_of(ruleset: &Ruleset) -> Result<Plan, Impossible> {
     }
     let states = limit_of(ruleset, "states");
     let (hash_size, translated) = (ruleset.settings.hash_size, translated_count(ruleset, states));
-    let plan = limits::plan_with(states, hash_size, cpu_count, translated);
+    let plan = limits::plan(states, hash_size, cpu_count, translated);
     let followed = Followed {
         fragment_limit: limit_of(ruleset, "frags").max(1),
         source_limit: limit_of(ruleset, "src-nodes"),
@@ -223,7 +223,7 @@ impl Engine {
         }
         let hash_size = is_fixed.then_some(have.bucket_count);
         let translated = translated_count(&main.ruleset, states);
-        let plan = limits::plan_with(states, hash_size, have.cpu_count, translated);
+        let plan = limits::plan(states, hash_size, have.cpu_count, translated);
         let plan = plan.map_err(|error| main.refused(&blamed(&error), error))?;
         if plan.slots.overflow_count > have.overflow_count {
             let message = format!(

@@ -70,8 +70,22 @@ pub(super) struct Choice {
     counted: [u64; 2],
     /// Looks for which groups were too small to be worth it.
     small_group_looks: u32,
-    /// Looks in a row for which neither the ruleset nor any state translated.
-    untranslated_looks: u32,
+    /// Since when neither the ruleset nor any state has translated.
+    untranslated: Untranslated,
+}
+
+/// Looks in a row for which neither the ruleset nor any state translated.
+#[derive(Debug, Clone, Copy, Default)]
+struct Untranslated {
+    look_count: u32,
+}
+
+impl Untranslated {
+    /// Whether that is so for good, by one more look.
+    fn look(&mut self, is_translated: bool) -> bool {
+        self.look_count = if is_translated { 0 } else { self.look_count.saturating_add(1) };
+        self.look_count >= UNTRANSLATED_LOOKS
+    }
 }
 
 impl Default for Choice {
@@ -81,7 +95,7 @@ impl Default for Choice {
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
-            untranslated_looks: 0,
+            untranslated: Untranslated::default(),
         }
     }
 }
@@ -175,15 +189,19 @@ impl Engine {
         }
     }
 
+    /// A ruleset that translates has begun to run: it may have ended again before the next look.
+    pub(super) fn note_translation(&mut self) {
+        self.stages.untranslated = Untranslated::default();
+    }
+
     /// Says to the programs that there are no aliases, once that is so for good.
     fn forget_translation(&mut self) {
         let arena = self.firewall.arena();
         let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
         let is_translated =
             flags & image_flags::TRANSLATES != 0 || arena.read64(control::ALIAS_COUNT) > 0;
-        let looks = &mut self.stages.untranslated_looks;
-        *looks = if is_translated { 0 } else { looks.saturating_add(1) };
-        if *looks == UNTRANSLATED_LOOKS {
+        let is_over = self.stages.untranslated.look(is_translated);
+        if is_over && arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
             arena.word32(control::FLAGS).fetch_and(!CONTROL_TRANSLATED, Ordering::AcqRel);
         }
     }
@@ -237,6 +255,16 @@ mod tests {
         assert!(Load { state_count: 3_999, ..two }.reason().is_some());
         let small = Load { are_groups_small: true, ..two }.reason().unwrap();
         assert!(small.contains("one by one"), "{small}");
+    }
+
+    #[test]
+    fn translation_is_over_after_some_looks_and_stays_so() {
+        let mut since = Untranslated::default();
+        let expected = [false, false, false, true, true, true];
+        // It stays over: what has noted a translation after the fourth look is seen, too.
+        assert_eq!([(); 6].map(|()| since.look(false)), expected);
+        assert!(!since.look(true));
+        assert_eq!([(); 6].map(|()| since.look(false)), expected);
     }
 
     #[test]

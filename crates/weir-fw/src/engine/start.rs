@@ -12,6 +12,7 @@ use super::counters::Totals;
 use super::document::Document;
 use super::interfaces::{self, Interfaces};
 use super::load::{Manner, Next};
+use super::scrubs::Release;
 use super::source::Source;
 use super::stages::Choice;
 use super::tables::Tables;
@@ -112,6 +113,7 @@ impl Engine {
             tables: Tables::default(),
             interfaces: Interfaces::default(),
             stages: Choice::default(),
+            scrubs: Release::default(),
             baseline: Totals::default(),
             debug: "urgent".to_owned(),
             loader,
@@ -151,6 +153,7 @@ impl Engine {
         Ok(Self {
             interfaces: Interfaces::adopt(&firewall),
             stages: Choice::default(),
+            scrubs: Release::default(),
             firewall: Arc::new(firewall),
             machine,
             options,

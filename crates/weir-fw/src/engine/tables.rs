@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_rules::evaluate::LoadedAnchor;
+use weir_rules::evaluate::{Evaluator, LoadedAnchor};
 use weir_rules::ir::{Address, Rule, Ruleset, TableEntry};
 use weir_rules::value::Text;
 
+use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
-use crate::compile::TableName;
+use crate::compile::{TableName, translation};
 use crate::install::Contents;
 use crate::protocol::TableAction;
 use crate::show::tables as shown;
@@ -100,6 +101,12 @@ impl Tables {
                 self.all.entry((anchor.to_string(), name.to_string())).or_default();
             }
         }
+    }
+
+    /// What a table holds; nothing if there is none.
+    pub(super) fn entries(&self, anchor: &str, name: &str) -> Vec<TableEntry> {
+        let table = self.all.get(&(anchor.to_owned(), name.to_owned()));
+        table.map(Table::list).unwrap_or_default()
     }
 
     /// What the data path is to hold.
@@ -312,6 +319,11 @@ impl Engine {
     }
 
     fn put_table(&mut self, key: &Key, table: Table) -> Result<(), Refused> {
+        if self.is_of_pool(key) {
+            let mut tables = self.tables.clone();
+            tables.all.insert(key.clone(), table);
+            return self.install_with(tables);
+        }
         if let Some(index) = place(&self.directory, key) {
             let installer = self.installer()?;
             let list = table.list();
@@ -321,6 +333,22 @@ impl Engine {
         }
         self.tables.all.insert(key.clone(), table);
         self.write_document()
+    }
+
+    /// Whether a table's addresses are in the image, as those of a pool.
+    pub(super) fn is_of_pool(&self, key: &Key) -> bool {
+        let (anchor, name) = (key.0.as_str(), key.1.as_str());
+        let files = std::iter::once(&self.main).chain(&self.anchors);
+        let loaded = files.clone().flat_map(|source| &source.anchors).map(|found| &found.ruleset);
+        let mut rulesets = files.map(|source| &source.ruleset).chain(loaded);
+        if !rulesets.any(|ruleset| translation::takes_from(ruleset, name)) {
+            return false;
+        }
+        let anchors = loaded_anchors(&self.main, &self.anchors);
+        // What runs has been evaluated before.
+        Evaluator::new(&self.main.ruleset, &anchors, &self.facts).is_ok_and(|evaluator| {
+            translation::pool_tables(&evaluator).contains(&(anchor.into(), name.into()))
+        })
     }
 
     fn show_table(&self, key: &Key, verbosity: u8) -> TableAnswer {

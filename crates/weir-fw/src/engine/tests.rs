@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use weir_bpf::firewall::layout::{
+    SCRUB_ENDS_SHIFT, SCRUBS_AT, control, image, target, translation,
+};
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{Netlink, NetnsGuard, VethEnd};
 use weir_oracle::netns::namespace;
@@ -250,7 +253,7 @@ fn tables_beside_the_arena_take_what_the_arithmetic_says() {
             let mut engine = rig.start("set limit frags 20000\npass on { b0 b1 }\n");
             let cpu_count = engine.firewall().regions().sizes.cpu_count;
             let followed = Followed { fragment_limit: 20_000, source_limit: 10_000 };
-            let plan = crate::limits::plan(100_000, None, cpu_count).unwrap().with(followed);
+            let plan = crate::limits::plan(100_000, None, cpu_count, 0).unwrap().with(followed);
             let [fragments, sources] = plan.followed_bytes();
             let bytes = engine.firewall().table_bytes().unwrap();
             assert!(
@@ -338,6 +341,81 @@ fn no_packet_meets_half_of_a_ruleset() {
                 });
                 engine.stop();
             }
+        })
+        .unwrap();
+}
+
+/// The addresses of the pool of the only rule of a list.
+fn pool(engine: &Engine) -> Vec<[u8; 4]> {
+    let arena = engine.firewall().arena();
+    let at = arena.read32(control::ACTIVE);
+    let list_at = at + arena.read32(at + image::TRANSLATIONS_AT);
+    let number = arena.read32(at + image::RULE_COUNT);
+    let translation_at = at + arena.read32(list_at + number * 4);
+    let count = arena.read32(translation_at + translation::TARGET_COUNT);
+    let targets_at = at + arena.read32(translation_at + translation::TARGETS_AT);
+    let address = |at: u32| arena.read32(targets_at + at * target::SIZE_BYTES).to_ne_bytes();
+    (0..count).map(address).collect()
+}
+
+#[test]
+fn a_pool_follows_its_table() {
+    let Some(rig) = Rig::new("pool") else { return };
+    let text = "table <servers> persist { 10.2.0.5 }\n\
+                rdr on b0 inet proto tcp to port 80 -> <servers>\npass on { b0 b1 }\n";
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start(text);
+            assert_eq!(pool(&engine), [[10, 2, 0, 5]]);
+            table(&mut engine, "servers", TableAction::Add, &["10.2.0.6", "!10.2.0.7"]);
+            assert_eq!(pool(&engine), [[10, 2, 0, 5], [10, 2, 0, 6]]);
+            table(&mut engine, "servers", TableAction::Delete, &["10.2.0.5"]);
+            assert_eq!(pool(&engine), [[10, 2, 0, 6]]);
+            rig.move_to("10.1.0.9");
+            engine.refresh().unwrap();
+            assert_eq!(pool(&engine), [[10, 2, 0, 6]], "not what the file says");
+
+            let many: Vec<String> =
+                (0..1024).map(|n| format!("10.3.{}.{}", n / 256, n % 256)).collect();
+            let key = (String::new(), "servers".to_owned());
+            let refused = engine.table(&key, TableAction::Add, &many, 0).err().unwrap();
+            assert!(refused.0.contains("a pool of 1025 networks"), "{refused:?}");
+            assert_eq!(pool(&engine), [[10, 2, 0, 6]]);
+            let shown = table(&mut engine, "servers", TableAction::Show, &[]);
+            assert_eq!(shown, "   10.2.0.6\n  !10.2.0.7\n", "nor is it in the table");
+            let key = ("a".to_owned(), "servers".to_owned());
+            assert!(!engine.is_of_pool(&key), "an anchor's is another one");
+            let key = (String::new(), "servers".to_owned());
+            engine.add_sources(&key, &["10.2.0.4".parse().unwrap()]).unwrap();
+            assert_eq!(pool(&engine), [[10, 2, 0, 4], [10, 2, 0, 6]], "as `overload` does");
+            table(&mut engine, "servers", TableAction::Kill, &[]);
+            assert_eq!(pool(&engine), [[0; 4]; 0]);
+            engine.load(load(text), 0).unwrap();
+            assert_eq!(pool(&engine), [[10, 2, 0, 5]]);
+            engine.stop();
+        })
+        .unwrap();
+}
+
+#[test]
+fn changes_that_no_state_has_make_room_for_others() {
+    let Some(rig) = Rig::new("scrubs") else { return };
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start("pass on { b0 b1 }\n");
+            let firewall = Arc::clone(engine.firewall());
+            let word = |number: u32| firewall.arena().word64(SCRUBS_AT + number * 8);
+            for number in 1..=9 {
+                word(number).store(number.into(), Ordering::Relaxed);
+            }
+            engine.release_scrubs();
+            // A program takes one of them again.
+            let ends = 1 << SCRUB_ENDS_SHIFT;
+            assert_eq!(word(3).swap(3, Ordering::Relaxed), ends | 3);
+            engine.release_scrubs();
+            let words = [1, 2, 3, 4, 9].map(|number| word(number).load(Ordering::Relaxed));
+            assert_eq!(words, [1, 0, ends | 3, 0, 0]);
+            engine.stop();
         })
         .unwrap();
 }

@@ -4,6 +4,11 @@ use weir_wire::random::splitmix64;
 
 use super::*;
 
+/// A plan without translated states.
+fn plan(state_limit: u32, hash_size: Option<u32>, cpu_count: u32) -> Result<Plan, LimitError> {
+    super::plan(state_limit, hash_size, cpu_count, 0)
+}
+
 #[test]
 fn the_default_index_follows_the_limit() {
     for (limit, buckets) in [
@@ -87,7 +92,7 @@ fn what_does_not_fit_is_refused_with_its_arithmetic() {
     let error = plan.check(None, 1 << 30).unwrap_err().to_string();
     assert!(error.contains("10000000 states need 8388608 buckets"), "{error}");
     assert!(error.contains("1073741824 bytes (1024 MiB) are available"), "{error}");
-    assert_eq!(super::plan(0, None, 2), Err(LimitError::NoStates));
+    assert_eq!(super::plan(0, None, 2, 0), Err(LimitError::NoStates));
 }
 
 #[test]
@@ -119,28 +124,45 @@ fn places_of_sources_are_a_power_of_two_with_room() {
     assert_eq!((source_places(SOURCE_LIMIT_MAX), source_places(u32::MAX)), (1 << 22, 1 << 22));
 }
 
-/// Throws records into buckets, and counts those that are not the first of theirs.
-fn thrown(records: u32, buckets: u32, seed: u64) -> usize {
+/// Throws aliases and then records into buckets, and counts the records that are not the first of
+/// theirs.
+fn thrown(records: u32, buckets: u32, aliases: u32, seed: u64) -> usize {
     let mut is_taken = vec![false; buckets as usize];
-    (0..records)
-        .filter(|position| {
-            let bucket = splitmix64(seed, u64::from(*position)) % u64::from(buckets);
-            let bucket = usize::try_from(bucket).expect("less than the buckets");
-            std::mem::replace(&mut is_taken[bucket], true)
-        })
-        .count()
+    let thrown = (0..aliases + records).filter(|position| {
+        let bucket = splitmix64(seed, u64::from(*position)) % u64::from(buckets);
+        let bucket = usize::try_from(bucket).expect("less than the buckets");
+        std::mem::replace(&mut is_taken[bucket], true) && *position >= aliases
+    });
+    thrown.count()
 }
 
 #[test]
 fn the_further_slots_are_enough_and_not_many_more() {
     for (records, buckets) in [(1000, 1024), (100_000, 131_072), (50_000, 4096), (3000, 65_536)] {
-        let planned = overflow_count(records, buckets);
+        let planned = overflow_count(records, buckets, 0);
         for seed in 0..20 {
-            let needed = thrown(records, buckets, seed) as f64;
+            let needed = thrown(records, buckets, 0, seed) as f64;
             assert!(needed <= planned, "{needed} of {planned} for {records} in {buckets}");
             let spare = planned - needed;
             let allowed = 16.0 * f64::from(records).sqrt();
             assert!(spare <= allowed, "{spare} too many for {records} in {buckets}");
+        }
+    }
+}
+
+#[test]
+fn a_full_table_of_translated_states_of_ipv6_has_room() {
+    for limit in [1000, 100_000, 250_000] {
+        let planned = super::plan(limit, None, 2, limit).unwrap();
+        let Slots { bucket_count, overflow_count } = planned.slots;
+        assert_eq!(planned.ipv6_count, limit, "all of them may be of IPv6");
+        for seed in 0..20 {
+            // The addresses of each record, its alias, and the alias's addresses.
+            let behind = u32::try_from(thrown(limit, bucket_count, limit, seed)).unwrap();
+            let needed = behind + 3 * limit;
+            assert!(needed <= overflow_count, "{needed} of {overflow_count} for {limit}");
+            let spare = f64::from(overflow_count - needed);
+            assert!(spare <= 16.0 * f64::from(limit).sqrt(), "{spare} too many for {limit}");
         }
     }
 }

@@ -32,16 +32,20 @@ fn every_refusal_has_a_line_that_is_refused() {
         (TranslationAnchor, FreeBsd, "anchor \"a\" {\nnat on em0 from any to any -> (em0)\n}"),
         (NatIn, OpenBsd, "pass in on em0 inet nat-to 192.0.2.1"),
         (NatIn, OpenBsd, "pass out on em0 inet proto tcp to port 80 rdr-to 192.0.2.1"),
-        (PoolTable, FreeBsd, "table <t> { 10.0.0.1 }\nrdr on em0 proto tcp to port 80 -> <t>"),
         (LeastStates, OpenBsd, "match out on em0 inet nat-to 192.0.2.0/30 least-states"),
-        (StickyAddress, FreeBsd, "nat on em0 inet from any to any -> 192.0.2.0/30 sticky-address"),
         (MapE, FreeBsd, "nat on em0 inet from any to any -> (em0) map-e-portset 6/8/0x34"),
         (EndpointIndependent, FreeBsd, "nat on em0 inet proto udp -> (em0) endpoint-independent"),
         (Route, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2)"),
         (Ether, FreeBsd, "ether block in on em0"),
-        (ScrubOptions, FreeBsd, "scrub in all max-mss 1400"),
-        (ScrubOptions, OpenBsd, "match in all scrub (no-df)"),
-        (ScrubSome, FreeBsd, "scrub in on em0"),
+        (ReassembleNoDf, FreeBsd, "set reassemble yes no-df"),
+        (ReassembleNoDf, OpenBsd, "set reassemble yes no-df"),
+        (LogUser, FreeBsd, "scrub in log (user) all no-df"),
+        (LogInterface, FreeBsd, "scrub in log (to pflog1) all no-df"),
+        (ReassembleTcp, FreeBsd, "scrub all reassemble tcp"),
+        (ReassembleTcp, OpenBsd, "match in all scrub (reassemble tcp)"),
+        (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
+        (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
+        (ScrubAnchor, FreeBsd, "anchor \"a\" {\nscrub in all\n}"),
         (Queue, OpenBsd, "queue root on em0 bandwidth 10M default\npass set queue root"),
         (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
         (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
@@ -54,7 +58,7 @@ fn every_refusal_has_a_line_that_is_refused() {
         (RoutingTable, FreeBsd, "pass in rtable 0"),
         (RouteLabel, FreeBsd, "pass in from route \"uplink\""),
         (SetFields, FreeBsd, "match out set prio 5"),
-        (SetFields, OpenBsd, "match out set tos 16"),
+        (SetFields, OpenBsd, "match out set delay 16"),
         (Divert, OpenBsd, "pass in inet proto tcp to port 80 divert-to 127.0.0.1 port 3128"),
         (Once, OpenBsd, "pass in once"),
         (Pflow, OpenBsd, "pass in keep state (pflow)"),
@@ -92,6 +96,10 @@ fn what_the_data_path_does_is_accepted() {
          set hashsize 1024\nset reassemble yes\n\
          table <t> const { 10.0.0.0/8, !10.1.0.0/16 }\n\
          scrub in all\n\
+         no scrub on em1 proto udp\n\
+         scrub on em0 inet proto tcp from <t> to any port 80 no-df random-id min-ttl 64 \
+         max-mss 1440 set-tos lowdelay fragment no reassemble\n\
+         match in scrub (no-df max-mss 1440)\n\
          antispoof quick for em0\n\
          block in from urpf-failed\n\
          block return log all\n\
@@ -105,15 +113,22 @@ fn what_the_data_path_does_is_accepted() {
          nat-anchor \"ftp-proxy/*\"\nrdr-anchor \"ftp-proxy/*\"\nbinat-anchor \"x\"\n\
          nat on em0 inet from any to any tag seen -> 192.0.2.8/30 source-hash static-port\n\
          rdr on em0 inet proto tcp to (em0) port 80:90 -> 10.0.0.1 port 8080:*\n\
+         rdr on em0 inet proto tcp to (em0) port 25 -> <mail> round-robin sticky-address\n\
          binat on em0 from 10.0.0.5 to any -> 192.0.2.7\npass tagged seen\n";
     assert_eq!(diagnostics_of(nat, Dialect::FreeBsd), []);
-    let to = "match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
+    let to = "match on em0 scrub (no-df random-id max-mss 1440 min-ttl 9) set tos 16\n\
+         match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
          pass in on em0 inet proto tcp to port 80 rdr-to { 10.0.0.1, 10.0.0.2 } round-robin\n\
          anchor \"a\" {\npass on em0 inet from 10.0.0.5 binat-to 192.0.2.7\n}\n";
     assert_eq!(diagnostics_of(to, Dialect::OpenBsd), []);
     let local = "rdr on em0 inet proto tcp to port 80 -> 127.0.0.1 port 8080\n";
     let warned = diagnostics_of(local, Dialect::FreeBsd);
     assert!(warned.len() == 1 && warned[0].label.contains("another interface"), "{warned:?}");
+    let ignored = "scrub in log on em0 all label \"x\"\nscrub out on em0 no-df\n";
+    let warned = diagnostics_of(ignored, Dialect::FreeBsd);
+    assert!(warned.len() == 3 && warned[2].label.contains("too late"), "{warned:?}");
+    let late = diagnostics_of("match out on em0 scrub (no-df)\n", Dialect::OpenBsd);
+    assert!(late.len() == 1 && late[0].message.contains("longer than the MTU"), "{late:?}");
     let warned = diagnostics_of("set debug misc\nset timeout tcp.tsdiff 5\n", Dialect::FreeBsd);
     assert_eq!(warned.len(), 2);
 }

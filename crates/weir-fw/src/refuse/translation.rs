@@ -24,9 +24,7 @@ pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     };
     let found = [
         (Refusal::AfTo, rule.af_to.is_some()),
-        (Refusal::PoolTable, hosts().any(|address| matches!(address, Address::Table(_)))),
         (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
-        (Refusal::StickyAddress, any(|pool| pool.sticky)),
         (Refusal::MapE, any(|pool| pool.map_e.is_some())),
         (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
         (Refusal::UnresolvedHost, is_unresolved(true)),
@@ -53,12 +51,16 @@ pub(super) fn is_to_loopback(rule: &Rule) -> bool {
     })
 }
 
-/// Finds translation rules that stand in an anchor: in braces below a rule, or in its own file.
+/// Finds rules of FreeBSD's lists that stand in an anchor: in braces below a rule, or in its own
+/// file.
 pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
     for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
         if rule.anchor.is_none() {
             found.refuse(Refusal::TranslationAnchor, rule.span);
         }
+    }
+    for rule in rules.scrub.iter().filter(|rule| rule.anchor.is_none()) {
+        found.refuse(Refusal::ScrubAnchor, rule.span);
     }
 }
 

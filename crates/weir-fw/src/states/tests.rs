@@ -81,7 +81,8 @@ fn write_tcp(firewall: &Firewall, slot: u32, flags: u32, next: u32) {
     let none = u64::from(layout::RULE_NONE);
     arena.write64(at, 7 << layout::ACCOUNT_RULE_SHIFT | 1000);
     arena.write64(at + 8, none << layout::ACCOUNT_RULE_SHIFT | 2000);
-    arena.write64(at + 16, 0x1234 << layout::ACCOUNT_CREATED_SHIFT | 100_000);
+    let scrub = 5 << layout::ACCOUNT_SCRUB_SHIFT;
+    arena.write64(at + 16, 0x1234 << layout::ACCOUNT_CREATED_SHIFT | scrub | 100_000);
     arena.write64(at + 24, 0x0001 << layout::ACCOUNT_CREATED_SHIFT | 200_000);
     arena.write32(line_at(firewall, slot) + state::CONTROL, flags);
 }
@@ -108,6 +109,7 @@ fn a_record_is_read_as_it_was_written() {
     assert_eq!((record.packets, record.bytes), ([1003, 2004], [100_300, 200_400]));
     assert_eq!((record.next_hop, record.generation), ([5, 6], 9));
     assert_eq!((record.rules, record.created_tick), ([Some(7), None], 0x1_1234));
+    assert_eq!((record.scrubs, View::new(&firewall).scrubs()), ([5, 0], 1 << 5 | 1));
     assert!(record.has_half(0) && !record.has_half(1));
     assert!(record.is_bound(0) && !record.is_bound(1));
 }
@@ -120,7 +122,8 @@ fn a_record_of_udp_has_an_account_once_its_line_was_full() {
     for (index, count) in (0_u32..).zip([1000, 2000, 100_000, 200_000]) {
         arena.write64(account_at(&firewall, 3) + index * 8, count);
     }
-    arena.write32(at + state::SEQ + line_account::HALF, 9 | 2 << layout::HALF_TAG_SHIFT);
+    let maker = 9 | 2 << layout::HALF_TAG_SHIFT | 3 << layout::HALF_SCRUB_SHIFT;
+    arena.write32(at + state::SEQ + line_account::HALF, maker);
     arena.write32(at + state::SEQ + line_account::HALF + 4, layout::RULE_NONE);
     arena.write32(at + state::SEQ + line_account::CREATED_TICK, 0x2_3456);
     let flags = layout::STATE_LIVE | layout::STATE_HALF_A | 17 << layout::STATE_PROTOCOL_SHIFT;
@@ -133,6 +136,7 @@ fn a_record_of_udp_has_an_account_once_its_line_was_full() {
         let [record] = records[..] else { panic!("{records:?}") };
         assert_eq!((record.packets, record.bytes), (packets, bytes));
         assert_eq!((record.rules, record.tags), ([Some(9), None], [2, 0]));
+        assert_eq!(record.scrubs, [3, 0]);
         assert_eq!((record.created_tick, record.seq), (0x2_3456, [[0; 2]; 2]));
     }
 }

@@ -12,6 +12,7 @@ mod fragments;
 mod kept;
 mod live;
 mod sanity;
+mod scrub;
 mod stages;
 mod states;
 mod translation;

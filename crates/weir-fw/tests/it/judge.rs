@@ -6,7 +6,7 @@ mod random;
 use random::{Random, Scene};
 use weir_bpf::firewall::Arena;
 use weir_bpf::firewall::judge::{Decision, Judge, Subject};
-use weir_bpf::firewall::layout::{control, direction, family, packet_flags};
+use weir_bpf::firewall::layout::{self, control, direction, family, packet_flags};
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Compiled, Input, compile};
 use weir_fw::heap::{Heap, Kind};
@@ -15,7 +15,8 @@ use weir_fw::install::{Contents, Installer, contents};
 use weir_oracle::count;
 use weir_rules::Dialect;
 use weir_rules::evaluate::{
-    AllRouted, Decision as Outcome, Evaluator, Moment, NoStates, Packet, Reason, Response, Verdict,
+    Actions, AllRouted, Decision as Outcome, Evaluator, Moment, NoStates, Packet, Reason, Response,
+    Verdict,
 };
 use weir_rules::ir::{Ruleset, TableEntry};
 use weir_rules::value::{Af, Direction};
@@ -128,6 +129,8 @@ struct Judged {
     logs: bool,
     log_all: bool,
     answer: Option<(u8, u8)>,
+    /// Of what is not blocked: `max-mss`, `min-ttl`, `set tos`, `no-df`, `random-id`.
+    changes: Option<(u16, u8, Option<u8>, bool, bool)>,
 }
 
 fn by_reference(verdict: &Verdict<'_>, compiled: &Compiled) -> Judged {
@@ -146,6 +149,10 @@ fn by_reference(verdict: &Verdict<'_>, compiled: &Compiled) -> Judged {
             Response::Rst { ttl } => Some((0xff, ttl)),
             Response::Icmp { kind, code } => Some((kind, code)),
         },
+        changes: (verdict.decision != Outcome::Block).then(|| {
+            let Actions { max_mss, min_ttl, set_tos, no_df, random_id, .. } = verdict.actions;
+            (max_mss.unwrap_or(0), min_ttl.unwrap_or(0), set_tos, no_df, random_id)
+        }),
     }
 }
 
@@ -154,7 +161,7 @@ fn by_data_path(found: &Decision) -> Judged {
     Judged {
         blocked: has(decision::BLOCK),
         by_options: has(decision::BLOCK) && found.reason == 8,
-        rule: (found.rule != weir_bpf::firewall::layout::RULE_NONE).then_some(found.rule),
+        rule: (found.rule != layout::RULE_NONE).then_some(found.rule),
         keeps_state: has(decision::KEEP_STATE),
         logs: has(decision::LOG),
         log_all: has(decision::LOG_ALL),
@@ -163,6 +170,18 @@ fn by_data_path(found: &Decision) -> Judged {
             (false, true) => Some((found.icmp_type, found.icmp_code)),
             (false, false) => None,
         },
+        changes: (!has(decision::BLOCK)).then(|| {
+            let [mss_low, mss_high, ttl, tos, flags, ..] = found.scrub.to_le_bytes();
+            let flag = |shift: u32| flags >> (shift - layout::SCRUB_SETS_TOS_SHIFT) & 1 == 1;
+            let sets_tos = flag(layout::SCRUB_SETS_TOS_SHIFT);
+            (
+                u16::from_le_bytes([mss_low, mss_high]),
+                ttl,
+                sets_tos.then_some(tos),
+                flag(layout::SCRUB_NO_DF_SHIFT),
+                flag(layout::SCRUB_RANDOM_ID_SHIFT),
+            )
+        }),
     }
 }
 

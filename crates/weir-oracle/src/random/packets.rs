@@ -105,7 +105,7 @@ impl Traffic {
             return flow.fragment(draw);
         }
         let mut text = match flow.kind {
-            Kind::Tcp => flow.segment(draw),
+            Kind::Tcp => flow.segment(draw, features),
             Kind::Udp => {
                 let from = usize::from(draw.happens(40));
                 let size = draw.pick(&[0, 5, 100, 1000]);
@@ -215,7 +215,7 @@ impl Flow {
     }
 
     /// The next segment of the connection, or one that does not belong to it.
-    fn segment(&mut self, draw: &mut Draw) -> String {
+    fn segment(&mut self, draw: &mut Draw, features: &Features) -> String {
         let (from, flags, size) = self.script(draw);
         let (mut flags, mut shift) = (flags, 0_u32);
         match draw.below(40) {
@@ -234,7 +234,8 @@ impl Flow {
         if flags.starts_with('S')
             && let Some(scale) = sender.scale
         {
-            text.push_str(&format!(" wscale {scale} mss 1460"));
+            let mss = if features.rewrites { draw.pick(&[1460, 1460, 1201, 500]) } else { 1460 };
+            text.push_str(&format!(" wscale {scale} mss {mss}"));
         }
         if size > 0 {
             text.push_str(&format!(" payload {size}"));
@@ -332,6 +333,9 @@ impl Flow {
     fn decorate(&self, draw: &mut Draw, features: &Features, text: &mut String) {
         if draw.happens(4) {
             text.push_str(draw.pick(&[" ttl 1", " ttl 2", " ttl 255"]));
+        }
+        if features.rewrites && self.is_v4() && draw.happens(30) {
+            text.push_str(draw.pick(&[" df", " df ident 4660", " ident 65535"]));
         }
         if features.tos && draw.happens(15) {
             text.push_str(draw.pick(&[" tos 0x10", " tos 0x12", " tos 0xff"]));

@@ -42,6 +42,28 @@ const HOSTS6: &[&str] = &[
     "2001:db8::1",
     "2001:db8::5 - 2001:db8::6",
 ];
+/// What is changed in packets.
+const CHANGES: &[&str] = &[
+    "set tos 0x20",
+    "set tos 0x48",
+    "scrub (min-ttl 32)",
+    "scrub (min-ttl 255)",
+    "scrub (no-df)",
+    "scrub (no-df, random-id)",
+    "scrub (max-mss 1200)",
+    "scrub (max-mss 536, min-ttl 70)",
+];
+/// The same of FreeBSD's list.
+const LISTED_CHANGES: &[&str] = &[
+    "",
+    "fragment reassemble",
+    "no-df",
+    "no-df random-id",
+    "max-mss 1200",
+    "max-mss 536 set-tos 0x10",
+    "min-ttl 66",
+    "min-ttl 2 set-tos 0x28",
+];
 const TABLES: &[&str] = &["<one>", "<two>", "! <one>", "<three>"];
 
 /// A rule as it grows.
@@ -72,6 +94,9 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         true => Some(draw.pick(&[Dialect::FreeBsd, Dialect::OpenBsd])),
         false => None,
     };
+    if features.rewrites && dialect != Some(Dialect::OpenBsd) && draw.happens(30) {
+        scrub_list(draw, features, &mut text);
+    }
     if dialect == Some(Dialect::FreeBsd) {
         text.push_str(&translation::lists(draw, features));
     }
@@ -94,6 +119,38 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     let count = 1 + draw.below(rule_count.max(1));
     rules(draw, features, &mut text, Body { count, depth: 0, options });
     text
+}
+
+/// FreeBSD's `scrub` rules, of which the first that takes a packet counts.
+fn scrub_list(draw: &mut Draw, features: &Features, text: &mut String) {
+    for _ in 0..1 + draw.below(3) {
+        let no = if draw.happens(15) { "no " } else { "" };
+        let mut words = Words { text: format!("{no}scrub") };
+        words.put(draw.pick(&["in", "out", "", ""]));
+        if draw.happens(50) {
+            words.put(draw.pick(&["on em0", "on em1", "on lan", "on ! em1"]));
+        }
+        // Most of them ask for no more.
+        if draw.happens(60) {
+            words.put("all");
+        } else {
+            let family = family(draw, features, &mut words);
+            let proto = protocol(draw, features, family, &mut words);
+            let has_ports = matches!(proto, "proto tcp" | "proto udp" | "proto { tcp, udp }");
+            words.put("from");
+            words.put(host(draw, features, family));
+            words.put("to");
+            words.put(host(draw, features, family));
+            if has_ports && draw.happens(45) {
+                words.put(draw.pick(PORTS));
+            }
+        }
+        if no.is_empty() {
+            words.put(draw.pick(LISTED_CHANGES));
+        }
+        text.push_str(&words.text);
+        text.push('\n');
+    }
 }
 
 /// Rules of a ruleset or of an anchor.
@@ -269,7 +326,7 @@ fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut
         words.put("prio 5");
     }
     if criteria.action != "block" && features.rewrites && draw.happens(6) {
-        words.put(draw.pick(&["set tos 0x20", "scrub (min-ttl 32)", "scrub (no-df)"]));
+        words.put(draw.pick(CHANGES));
     }
     if criteria.action == "pass" {
         state(draw, features, words);

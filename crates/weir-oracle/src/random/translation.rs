@@ -132,6 +132,15 @@ fn list_rule(draw: &mut Draw, features: &Features) -> String {
     }
 }
 
+/// The same for a rule after which others translate further: nobody sees what that chose, so that
+/// it may not choose an address at random.
+fn sources_between(draw: &mut Draw, family: &Family) -> String {
+    let pools: Vec<&str> =
+        family.pools.iter().copied().filter(|pool| !pool.ends_with("random")).collect();
+    let (pool, ports) = (draw.pick(&pools), draw.pick(PORTS));
+    with_port(pool, if pool.ends_with("bitmask") { "" } else { ports })
+}
+
 /// A pool with a port, which stands before the way of choosing.
 fn with_port(pool: &str, port: &str) -> String {
     let end = match pool.find('}') {
@@ -146,7 +155,7 @@ fn with_port(pool: &str, port: &str) -> String {
 pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
     let family = family(draw, features);
     if draw.happens(30) {
-        let pool = sources(draw, &family);
+        let pool = sources_between(draw, &family);
         return format!("match out on em1 {} from any to any nat-to {pool}\n", family.word);
     }
     let (word, place) = (family.word, draw.pick(PLACES));
@@ -156,7 +165,10 @@ pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
         0..=5 => {
             let source = draw.pick(family.sources);
             let proto = draw.pick(&["", "", " proto udp", " proto tcp"]);
-            let pool = sources(draw, &family);
+            let pool = match action {
+                "match" => sources_between(draw, &family),
+                _ => sources(draw, &family),
+            };
             format!(
                 "{action} out{quick} on {place} {word}{proto} from {source} to any nat-to {pool}\n"
             )

@@ -148,6 +148,15 @@ pub(crate) fn ends(frame: &[u8]) -> Option<Ends> {
     Some(Ends { ends, quoted, is_sound: dissected.has_right_checksum(frame) })
 }
 
+/// The identification of an IPv4 packet.
+pub(super) fn ipv4_id(frame: &[u8]) -> Option<[u8; 2]> {
+    let Frame::Packet(dissected) = dissect(frame, Direction::Out, "") else {
+        return None;
+    };
+    let at = dissected.ip_at + 4;
+    dissected.packet.source.is_ipv4().then(|| [frame[at], frame[at + 1]])
+}
+
 /// The flow of a frame.
 pub(super) fn flow(frame: &[u8]) -> Option<Key> {
     match dissect(frame, Direction::Out, "") {

@@ -18,6 +18,8 @@ pub(super) struct Followed {
     /// What its state is found by, which counts the later fragments: that may be a state that came
     /// to be after the first one had passed without.
     pub(super) state: Key,
+    /// It had one: `state` is its key inside, and else that of the packet as it came.
+    pub(super) had_state: bool,
     /// The addresses that it left with.
     pub(super) ends: (IpAddr, IpAddr),
     /// Those that the box's own stack sees.

@@ -1,5 +1,5 @@
-//! The bytes of a packet that goes on: its TTL and TOS, and what translation has changed in it,
-//! with every checksum that covers it.
+//! The bytes of a packet that goes on: what rules have changed in its headers, and what translation
+//! has, with every checksum that covers it.
 //!
 //! Checksums follow what changes by increment (RFC 1624, equation 3), so that a wrong one stays
 //! wrong by as much. Of the packet that an ICMP error quotes, the checksum of the IPv4 header alone
@@ -26,6 +26,10 @@ pub(super) struct Leaving<'a> {
     pub(super) ttl: u8,
     pub(super) tos: u8,
     pub(super) clears_df: bool,
+    /// IPv4's identification, if it is another one; never that of a fragment.
+    pub(super) id: Option<[u8; 2]>,
+    /// The largest segment size that a SYN may ask for.
+    pub(super) max_mss: Option<u16>,
     /// A SYN loses its FIN (`pf_normalize_tcp` of pf_norm.c).
     pub(super) clears_fin: bool,
 }
@@ -84,10 +88,12 @@ pub(super) fn rewrite(frame: &[u8], leaving: &Leaving<'_>) -> Vec<u8> {
         if leaving.clears_df {
             frame[at + 6] &= !0x40;
         }
-        if frame[at..at + header_bytes] != before {
-            let sum = checksum::ipv4_header(&frame[at..at + header_bytes]);
-            put_word(&mut frame, at + 10, sum);
+        let is_whole = word(&frame, at + 6) & 0x3fff == 0;
+        if let Some(id) = leaving.id.filter(|_| is_whole) {
+            frame[at + 4..at + 6].copy_from_slice(&id);
         }
+        let sum = adjusted(word(&frame, at + 10), &before, &frame[at..at + header_bytes]);
+        put_word(&mut frame, at + 10, sum);
     } else {
         frame[at] = 0x60 | leaving.tos >> 4;
         frame[at + 1] = leaving.tos << 4 | frame[at + 1] & 15;
@@ -117,6 +123,10 @@ impl Leaving<'_> {
         {
             put_inner(&mut message[8..], &inner);
         }
+        let is_syn = self.dissected.segment.is_some() && before.tcp_flags & SYN != 0;
+        if let Some(max) = self.max_mss.filter(|_| is_syn) {
+            lower_mss(message, max);
+        }
         let Some(at) = checksum_at(packet.protocol).filter(|at| at + 2 <= message.len()) else {
             return;
         };
@@ -138,6 +148,29 @@ impl Leaving<'_> {
             && before.tcp_flags & (SYN | FIN) == SYN | FIN
         {
             clear_fin(message);
+        }
+    }
+}
+
+/// Lowers the segment sizes among a segment's options (RFC 9293, section 3.2).
+fn lower_mss(message: &mut [u8], max: u16) {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    const MSS: u8 = 2;
+    let end = usize::from(message[12] >> 4) * 4;
+    let mut at = 20;
+    while at + 1 < end.min(message.len()) {
+        let (kind, size) = (message[at], usize::from(message[at + 1]));
+        match kind {
+            END => return,
+            NOP => at += 1,
+            _ if size < 2 || at + size > end => return,
+            _ => {
+                if kind == MSS && size == 4 && word(message, at + 2) > max {
+                    put_word(message, at + 2, max);
+                }
+                at += size;
+            }
         }
     }
 }

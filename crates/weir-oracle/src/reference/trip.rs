@@ -14,10 +14,11 @@ use super::view::{Progress, View};
 use super::{Reference, World, is_martian, tcp};
 use crate::outcome::{Answer, DropReason, Outcome};
 use weir_rules::evaluate::{
-    Actions, Decision, Evaluator, Moment, NewState, Packet, Reason, Response, RouteChoice, Routes,
-    Translated, Verdict,
+    Actions, Decision, Evaluator, Moment, NewState, NoStates, Packet, Reason, Response,
+    RouteChoice, Routes, RuleRef, Translated, Verdict,
 };
-use weir_rules::value::{Direction, RouteKind, SourceTrack, Text};
+use weir_rules::ir::{Action, Rule};
+use weir_rules::value::{Direction, RouteKind, Scrub, SourceTrack, Text};
 
 /// Seed of the numbers that `probability` draws.
 pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
@@ -26,6 +27,8 @@ pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
 pub(super) struct Trip<'a> {
     device: &'a Reference,
     evaluator: &'a Evaluator<'a>,
+    /// Of the `scrub` rules, if they change anything.
+    scrub: Option<&'a Evaluator<'a>>,
     world: &'a mut World,
     dissected: &'a Dissected,
     frame: &'a [u8],
@@ -45,6 +48,11 @@ pub(super) struct Trip<'a> {
     ttl: u8,
     tos: u8,
     clears_df: bool,
+    /// IPv4's identification, once it has become another one.
+    id: Option<[u8; 2]>,
+    max_mss: Option<u16>,
+    /// What the state of a later fragment is found by.
+    followed: Option<Key>,
     /// The state that the packet belongs to, for the fragments behind it.
     state: Option<(Key, bool)>,
     pub(super) is_logged: bool,
@@ -59,17 +67,18 @@ fn blocked<T>(reason: DropReason) -> Result<T, Outcome> {
 impl<'a> Trip<'a> {
     pub(super) fn new(
         device: &'a Reference,
-        evaluator: &'a Evaluator<'a>,
+        (evaluator, scrub): (&'a Evaluator<'a>, Option<&'a Evaluator<'a>>),
         world: &'a mut World,
         (dissected, frame): (&'a Dissected, &'a [u8]),
         routes: &'a Routes,
         now_ns: u64,
     ) -> Self {
         let has_rules = device.ruleset.main.lists().iter().any(|list| !list.is_empty());
-        let is_filtered = has_rules || world.states.count() > 0;
+        let is_filtered = has_rules || scrub.is_some() || world.states.count() > 0;
         Self {
             device,
             evaluator,
+            scrub,
             world,
             dissected,
             frame,
@@ -85,6 +94,9 @@ impl<'a> Trip<'a> {
             ttl: dissected.ttl,
             tos: dissected.packet.tos,
             clears_df: false,
+            id: None,
+            max_mss: None,
+            followed: None,
             state: None,
             is_logged: false,
         }
@@ -96,14 +108,7 @@ impl<'a> Trip<'a> {
         if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface))
             && let Some(outcome) = self.gather(piece)
         {
-            let packet = &self.dissected.packet;
-            let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
-            let is_over = self.is_last_hop(direction) || (direction == Direction::In && is_odd);
-            if is_over && !matches!(outcome, Outcome::Blocked(..)) {
-                (self.packet.source, self.packet.destination) = self.inside;
-                return Outcome::Box;
-            }
-            return outcome;
+            return self.follow(outcome, direction, interface, direction == Direction::In);
         }
         let walked = match direction {
             Direction::In => self.through(interface),
@@ -122,16 +127,92 @@ impl<'a> Trip<'a> {
                 None => Key::of(&self.dissected.packet),
             };
             let (outcome, ends, inside) = (outcome.clone(), self.ends(), self.inside);
-            let fate = Followed { outcome, state, ends, inside };
+            let had_state = self.state.is_some();
+            let fate = Followed { outcome, state, had_state, ends, inside };
             self.world.fragments.open(self.dissected, piece, fate, expires_ns);
         }
         outcome
     }
 
+    /// A fragment that goes where its first one went, unless the box's stack has to have it. It was
+    /// looked for at an interface in a direction; `is_received`: it came in, there or elsewhere.
+    fn follow(
+        &mut self,
+        outcome: Outcome,
+        direction: Direction,
+        interface: &str,
+        is_received: bool,
+    ) -> Outcome {
+        if matches!(outcome, Outcome::Blocked(..)) {
+            return outcome;
+        }
+        let is_in = direction == Direction::In;
+        if is_in {
+            let came = (self.dissected.packet.source, self.dissected.packet.destination);
+            self.change_piece(direction, interface, came);
+        }
+        let extensions = self.dissected.packet.extensions;
+        let is_odd = extensions.ipv4_options || self.dissected.packet.prio.is_some();
+        if self.is_last_hop(direction) || (is_in && is_odd) {
+            (self.packet.source, self.packet.destination) = self.inside;
+            return Outcome::Box;
+        }
+        if let Outcome::Out(out) = &outcome {
+            self.ttl -= u8::from(is_received);
+            self.change_piece(Direction::Out, out, self.inside);
+        }
+        outcome
+    }
+
+    /// What is changed in a later fragment at an interface, where it has these addresses.
+    fn change_piece(&mut self, direction: Direction, interface: &str, ends: (IpAddr, IpAddr)) {
+        if self.evaluator.skips(interface) {
+            return;
+        }
+        let mut packet = Packet { direction, ..self.dissected.packet.clone() };
+        packet.interface = interface.into();
+        (packet.source, packet.destination) = ends;
+        let listed = self.listed(&packet);
+        self.act(&listed);
+        let states = &self.world.states;
+        let found = self.followed.and_then(|key| states.find(key));
+        let half = found.and_then(|(key, forward)| {
+            states.get(key)?.halves[half_index(direction, forward)].clone()
+        });
+        if let Some(half) = half {
+            self.act(&half.actions);
+        }
+    }
+
+    /// What `scrub` rules change in a packet.
+    fn listed(&self, packet: &Packet) -> Actions {
+        let Some(evaluator) = self.scrub else { return Actions::default() };
+        let (now_ns, routes) = (self.now_ns, self.routes);
+        let mut states = NoStates;
+        let mut moment = Moment { now_ns, random: &mut || 0, states: &mut states, routes };
+        let found = evaluator.evaluate(packet, &mut moment).scrub;
+        let options = |found: Option<RuleRef<'a>>| {
+            let rule = found.map(|found| found.rule)?;
+            (rule.action == Action::Scrub).then_some(&rule.options)
+        };
+        let (ip, tcp) = (options(found.ip), options(found.tcp));
+        let of_ip = ip.and_then(|options| options.scrub).unwrap_or_default();
+        let of_tcp = tcp.and_then(|options| options.scrub).unwrap_or_default();
+        Actions {
+            set_tos: ip.and_then(|options| options.set.tos),
+            min_ttl: Some(of_ip.min_ttl),
+            max_mss: Some(of_tcp.max_mss).filter(|mss| *mss != 0),
+            no_df: of_ip.no_df,
+            random_id: of_ip.random_id,
+            ..Actions::default()
+        }
+    }
+
     /// What becomes of a fragment by what came of its packet before; `None`: it is judged.
     fn gather(&mut self, piece: Piece) -> Option<Outcome> {
         match self.world.fragments.follow(self.dissected, piece) {
-            Fate::Follows(Followed { outcome, state, ends, inside }) => {
+            Fate::Follows(Followed { outcome, state, had_state, ends, inside }) => {
+                self.followed = Some(state);
                 let is_translated = ends != self.ends() || inside != self.ends();
                 if is_translated && self.world.states.find(state).is_none() {
                     let reason = DropReason::Fragment;
@@ -139,9 +220,13 @@ impl<'a> Trip<'a> {
                 }
                 (self.packet.source, self.packet.destination) = ends;
                 self.inside = inside;
-                if let (Some((key, forward)), false) =
-                    (self.world.states.find(state), outcome == Outcome::Box)
-                {
+                let states = &self.world.states;
+                let found = match had_state {
+                    true => states.find(state),
+                    // One that came later, if such a packet is its own.
+                    false => states.meet(state, self.dissected.packet.direction),
+                };
+                if let (Some((key, forward)), false) = (found, outcome == Outcome::Box) {
                     self.count_piece(key, forward);
                 }
                 return Some(outcome);
@@ -213,8 +298,9 @@ impl<'a> Trip<'a> {
         if let Some(piece) = self.dissected.piece.filter(|_| is_unjudged)
             && let Some(outcome) = self.gather(piece)
         {
-            return Ok(outcome);
+            return Ok(self.follow(outcome, Direction::Out, &out, true));
         }
+        self.ttl -= 1;
         let route = self.stage(Direction::Out, &out)?;
         let other = route.filter(|route| route.applies_now).and_then(|route| route.interface);
         Ok(Outcome::Out(other.unwrap_or(out)))
@@ -252,6 +338,10 @@ impl<'a> Trip<'a> {
         self.is_logged |= !verdict.logs.is_empty();
         if verdict.decision == Decision::Block {
             return Err(self.refused(&verdict, refusal));
+        }
+        if verdict.reason != Reason::Skip {
+            let listed = self.listed(&packet);
+            self.act(&listed);
         }
         match verdict.reason {
             Reason::Skip => Ok(None),
@@ -356,6 +446,10 @@ impl<'a> Trip<'a> {
             self.ttl = self.ttl.max(ttl);
         }
         self.clears_df |= actions.no_df;
+        if actions.random_id {
+            self.id = self.world.chosen_id;
+        }
+        self.max_mss = self.max_mss.into_iter().chain(actions.max_mss).min();
         if actions.tag.is_some() {
             self.tag.clone_from(&actions.tag);
         }
@@ -560,41 +654,44 @@ impl<'a> Trip<'a> {
         Ok(())
     }
 
-    /// The frame as it leaves: forwarded, with its TTL one lower.
-    pub(super) fn rewritten(&self, direction: Direction) -> Vec<u8> {
-        let is_in = direction == Direction::In;
+    /// The frame as it is by now; `is_received`: it came in.
+    pub(super) fn rewritten(&self, is_received: bool) -> Vec<u8> {
+        let is_skipped = self.evaluator.skips(&self.dissected.packet.interface);
         rewrite(
             self.frame,
             &Leaving {
                 dissected: self.dissected,
                 packet: &self.packet,
                 inner: self.inner.and_then(Result::ok),
-                ttl: self.ttl - u8::from(is_in && self.ttl > 0),
+                ttl: self.ttl,
                 tos: self.tos,
                 clears_df: self.clears_df,
-                clears_fin: is_in && !self.evaluator.skips(&self.dissected.packet.interface),
+                id: self.id,
+                max_mss: self.max_mss,
+                clears_fin: is_received && !is_skipped,
             },
         )
     }
 
     /// The frame as the box's own stack gets it, if it is not as it came.
     pub(super) fn handed_up(&self) -> Option<Vec<u8>> {
-        let is_other = self.packet != self.dissected.packet || self.inner != self.dissected.inner;
-        is_other.then(|| {
-            rewrite(
-                self.frame,
-                &Leaving {
-                    dissected: self.dissected,
-                    packet: &self.packet,
-                    inner: self.inner.and_then(Result::ok),
-                    ttl: self.dissected.ttl,
-                    tos: self.dissected.packet.tos,
-                    clears_df: false,
-                    clears_fin: !self.evaluator.skips(&self.dissected.packet.interface),
-                },
-            )
-        })
+        let is_other = self.packet != self.dissected.packet
+            || self.inner != self.dissected.inner
+            || (self.ttl, self.tos) != (self.dissected.ttl, self.dissected.packet.tos)
+            || self.clears_df
+            || self.id.is_some()
+            || self.max_mss.is_some();
+        is_other.then(|| self.rewritten(true))
     }
+}
+
+/// Whether a `scrub` rule changes anything.
+pub(super) fn changes(rule: &Rule) -> bool {
+    let nothing = Scrub::default();
+    let scrub = rule.options.scrub.unwrap_or_default();
+    // Fragments follow their first one either way.
+    let scrub = Scrub { no_reassemble: false, ..scrub };
+    rule.action == Action::Scrub && (scrub != nothing || rule.options.set.tos.is_some())
 }
 
 /// One interface that a packet crosses.

@@ -8,7 +8,7 @@ use super::ready::List;
 use super::view::RuleId;
 use crate::ir::Dynamic;
 use crate::resolve::InterfaceFacts;
-use crate::value::Text;
+use crate::value::{Af, Text};
 
 /// A place in the order of evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,28 @@ impl Evaluator<'_> {
     #[must_use]
     pub fn networks_of(&self, dynamic: &Dynamic) -> Vec<(IpAddr, u8)> {
         dynamic_prefixes(self.resolver, dynamic)
+    }
+
+    /// The same as a pool gives them: no link-local ones of IPv6, which nobody behind the next
+    /// router could answer (`pf_islinklocal` of pf_lb.c).
+    #[must_use]
+    pub fn pool_networks_of(&self, dynamic: &Dynamic) -> Vec<(IpAddr, u8)> {
+        let mut networks = self.networks_of(dynamic);
+        networks.retain(|(address, _)| match address {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(address) => !address.is_unicast_link_local(),
+        });
+        networks
+    }
+
+    /// The networks of the table that a rule of an anchor means, as a pool gives them: without
+    /// those that are negated.
+    #[must_use]
+    pub fn networks_of_table(&self, anchor: &str, name: &Text) -> Vec<(IpAddr, u8)> {
+        let table = self.tables.find(anchor, name).map(|at| self.tables.at(at));
+        let families = [Af::Inet, Af::Inet6];
+        let networks = table.into_iter().flat_map(|table| families.map(|af| table.networks(af)));
+        networks.flatten().map(|(ip, bits)| (ip.into(), bits)).collect()
     }
 
     /// The anchor whose table a rule of this anchor means: its own, or the main ruleset (empty).

@@ -1,8 +1,9 @@
 //! Translation: which address and port a pool gives, and what a rule makes of the packet's own
 //! (`pf_get_translation`, `pf_get_transaddr`, `pf_get_sport` and `pf_map_addr` of pf_lb.c).
 //!
-//! Two choices are not pf's, because pf's depend on keys made at load time: `source-hash` uses a
-//! hash of its own (one source keeps one address, but not the address that pf would give), and
+//! Some choices are not pf's, because pf's depend on keys made at load time: `source-hash` uses a
+//! hash of its own (one source keeps one address, but not the address that pf would give), which
+//! also says what a `sticky-address` pool gives to a source that has nothing yet; and
 //! `least-states` takes turns, as the state view counts them. `endpoint-independent` is a matter
 //! of the state table's.
 
@@ -11,7 +12,6 @@ use std::net::IpAddr;
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
 use super::Ip;
-use super::compile::dynamic_prefixes;
 use super::ready::{List, Place, Ready};
 use super::trace::{Subject, Tracer};
 use super::verdict::Translated;
@@ -20,8 +20,9 @@ use super::walk::{Found, Walk};
 use crate::ir::{Address, Pool, PoolPorts, Rule};
 use crate::value::{Af, Direction, MapEPortSet, PoolKind, Text, mask4, mask6};
 
-/// Ports that `nat` chooses from where the rule does not say.
-const NAT_PORTS: (u16, u16) = (50_001, 65_535);
+/// Addresses of a pool that takes turns, or draws them, of which a free port is looked for, at
+/// most: `WEIR_POOL_ADDRESSES_MAX` of bpf/include/weir/fw/pool.h. pf looks at all of them.
+const POOL_ADDRESSES_MAX: usize = 8;
 
 /// An address, or a network of them, that a pool may give.
 pub(super) struct Target {
@@ -116,8 +117,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let found: Vec<(Ip, u8)> = match &entry.address {
                 Some(Address::Network(address, bits)) => vec![((*address).into(), *bits)],
                 Some(Address::Dynamic(dynamic)) => {
-                    let found = dynamic_prefixes(self.evaluator.resolver, dynamic);
-                    found.into_iter().map(|(ip, bits)| (ip.into(), bits)).collect()
+                    let found = self.evaluator.pool_networks_of(dynamic).into_iter();
+                    found.map(|(ip, bits)| (ip.into(), bits)).collect()
                 }
                 Some(Address::Table(name)) => {
                     let anchor = &self.evaluator.blocks[rule.block as usize].path;
@@ -132,13 +133,16 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         targets
     }
 
-    /// An address of a pool for a source, at an end of the packet; `None` is a next hop.
+    /// An address of a pool for a source, at an end of the packet; `None` is a next hop. Where the
+    /// pool takes turns, or draws, it is that of `turn`, or the first one; `turn` is that of the
+    /// next address then.
     fn pick(
         &mut self,
         (at, end): (u32, Option<PoolEnd>),
         pool: &Pool,
         af: Af,
         source: Ip,
+        turn: &mut Option<u128>,
     ) -> Result<(Ip, usize), ()> {
         let evaluator = self.evaluator;
         let targets = self.targets_of(&evaluator.rules[at as usize], pool, af);
@@ -159,13 +163,12 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             Some(PoolKind::Bitmask) => {
                 return Ok((first.base.with_host_bits(first.bits, source), first.host));
             }
-            Some(PoolKind::Random) => {
-                let draws = (0..4).map(|_| u128::from((self.moment.random)()));
-                (draws.fold(0_u128, |sum, draw| sum << 32 | draw), true)
-            }
             Some(PoolKind::SourceHash(key)) => (source_hash(source, key.as_ref()).into(), false),
-            Some(PoolKind::RoundRobin | PoolKind::LeastStates) => {
-                (self.moment.states.turn(id).into(), true)
+            Some(_) if pool.sticky => (source_hash(source, None).into(), false),
+            // Whose turn it is everybody knows.
+            Some(kind) => {
+                let turn = turn.unwrap_or_else(|| self.first_turn(id, kind));
+                (turn, *kind == PoolKind::Random)
             }
         };
         let given = end.filter(|_| is_free).and_then(|end| self.moment.states.given(end));
@@ -174,15 +177,25 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         }
         let weight = |target: &Target| target.size().saturating_mul(target.weight.into());
         let total = targets.iter().fold(0_u128, |sum, target| sum.saturating_add(weight(target)));
-        let mut left = index % total;
+        let at = index % total;
+        let mut left = at;
         for target in &targets {
             let here = weight(target);
             if left < here {
+                *turn = Some(if target.size() == 1 { at - left + here } else { at + 1 });
                 return Ok((target.base.plus(target.bits, left % target.size()), target.host));
             }
             left -= here;
         }
         Ok((first.base, first.host))
+    }
+
+    fn first_turn(&mut self, rule: RuleId, kind: &PoolKind) -> u128 {
+        if *kind != PoolKind::Random {
+            return self.moment.states.turn(rule).into();
+        }
+        let draws = (0..4).map(|_| u128::from((self.moment.random)()));
+        draws.fold(0, |sum, draw| sum << 32 | draw)
     }
 
     /// The interface and the next hop of a route.
@@ -195,7 +208,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let interface = pool.hosts.first().and_then(|host| host.interface.clone());
             return Ok((interface, None));
         }
-        let (address, host) = self.pick((at, None), pool, self.af, self.packet.source.into())?;
+        let source = self.packet.source.into();
+        let (address, host) = self.pick((at, None), pool, self.af, source, &mut None)?;
         Ok((pool.hosts[host].interface.clone(), Some(address.into())))
     }
 
@@ -203,12 +217,32 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let Some(pool) = &rule.nat else {
             return Ok(());
         };
-        let from = (at, Some(PoolEnd::Source));
-        let (source, _) = self.pick(from, pool, self.af, self.subject.source)?;
-        let port = self.source_port(pool, source)?;
-        self.subject.source = source;
-        self.subject.source_port = port;
+        (self.subject.source, self.subject.source_port) = self.free_source(at, pool, self.af)?;
         Ok(())
+    }
+
+    /// A source address of a pool with a port that is free (`pf_get_sport`). Where none is, a pool
+    /// that takes turns, or draws, goes on to its next address.
+    fn free_source(&mut self, at: u32, pool: &Pool, af: Af) -> Result<(Ip, u16), ()> {
+        let goes_on = matches!(
+            pool.kind,
+            Some(PoolKind::RoundRobin | PoolKind::Random | PoolKind::LeastStates)
+        );
+        // A source that keeps its address has no other one.
+        let count = if goes_on && !pool.sticky { POOL_ADDRESSES_MAX } else { 1 };
+        let (mut turn, mut tried) = (None, Vec::new());
+        for _ in 0..count {
+            let from = (at, Some(PoolEnd::Source));
+            let (source, _) = self.pick(from, pool, af, self.subject.source, &mut turn)?;
+            if tried.contains(&source) {
+                break;
+            }
+            tried.push(source);
+            if let Ok(port) = self.source_port(pool, source) {
+                return Ok((source, port));
+            }
+        }
+        Err(())
     }
 
     /// A free source port (`pf_get_sport`): from a random place on to the end, then down.
@@ -235,7 +269,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         }
         let (low, high) = match pool.ports {
             PoolPorts::Range(low, high) => (low.min(high), low.max(high)),
-            PoolPorts::Default | PoolPorts::Static => NAT_PORTS,
+            PoolPorts::Default | PoolPorts::Static => PoolPorts::NAT,
         };
         self.free_port(source, low, high).ok_or(())
     }
@@ -290,7 +324,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         };
         let destination = self.subject.destination;
         let to = (at, Some(PoolEnd::Destination));
-        let (mut address, host) = self.pick(to, pool, self.af, self.subject.source)?;
+        let (mut address, host) = self.pick(to, pool, self.af, self.subject.source, &mut None)?;
         if pool.kind == Some(PoolKind::Bitmask)
             && let Some(Address::Network(_, bits)) = pool.hosts[host].address
         {
@@ -313,7 +347,6 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let count = i32::from(high) - i32::from(low) + 1;
         let distance = i32::from(self.subject.destination_port) - first;
         let port = distance.checked_rem(count).unwrap_or(0) + i32::from(low);
-        let port = if port > 65_535 { port - 65_535 } else { port };
         self.subject.destination_port = u16::try_from(port).unwrap_or(low);
     }
 
@@ -358,12 +391,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             return Ok(());
         }
         let pool = rule.nat.as_ref().ok_or(())?;
-        let from = (at, Some(PoolEnd::Source));
-        let (source, _) = self.pick(from, pool, af, self.subject.source)?;
         let destination = match (af, self.subject.destination, &rule.rdr) {
             (Af::Inet6, Ip::V4(old), Some(pool)) => {
                 let to = (at, Some(PoolEnd::Destination));
-                let (prefix, host) = self.pick(to, pool, af, self.subject.source)?;
+                let (prefix, host) = self.pick(to, pool, af, self.subject.source, &mut None)?;
                 let bits = match pool.hosts[host].address {
                     Some(Address::Network(_, bits)) => bits,
                     _ => 128,
@@ -375,7 +406,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             }
             (Af::Inet, Ip::V6(_), Some(pool)) => {
                 let to = (at, Some(PoolEnd::Destination));
-                self.pick(to, pool, af, self.subject.source)?.0
+                self.pick(to, pool, af, self.subject.source, &mut None)?.0
             }
             (Af::Inet, Ip::V6(old), None) => {
                 let bits = match rule.to.address {
@@ -387,9 +418,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             _ => return Err(()),
         };
         self.subject.destination = destination;
-        let port = self.source_port(pool, source)?;
-        self.subject.source = source;
-        self.subject.source_port = port;
+        (self.subject.source, self.subject.source_port) = self.free_source(at, pool, af)?;
         self.af_to = Some(af);
         Ok(())
     }
@@ -421,16 +450,26 @@ fn extract(address: u128, bits: u8) -> u32 {
     u32::from_be_bytes(embedded_octets(bits).map(|at| octets[at]))
 }
 
+/// FNV-1a over some octets, from a value on.
+fn fnv(start: u64, octets: &[u8]) -> u64 {
+    octets
+        .iter()
+        .fold(start, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What `source-hash` begins with: its key, hashed by FNV-1a.
+#[must_use]
+pub fn source_hash_seed(key: Option<&Text>) -> u64 {
+    fnv(0xcbf2_9ce4_8422_2325, key.map_or(&[][..], |key| key.as_bytes()))
+}
+
 /// FNV-1a over the key and the address, mixed (the finaliser of splitmix64).
 fn source_hash(source: Ip, key: Option<&Text>) -> u64 {
     let octets = match source {
         Ip::V4(address) => u128::from(address).to_be_bytes(),
         Ip::V6(address) => address.to_be_bytes(),
     };
-    let key = key.map_or(&[][..], |key| key.as_bytes());
-    let hash = key.iter().chain(&octets).fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv(source_hash_seed(key), &octets);
     let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ hash >> 31

@@ -105,8 +105,8 @@ pub trait StateView {
         None
     }
 
-    /// The address that a pool which chooses freely (random, in turn) is to give, if it has it: a
-    /// choice that somebody else has made.
+    /// The address that a pool which chooses at random is to give, if it has it: a choice that
+    /// somebody else has made.
     fn given(&mut self, _end: PoolEnd) -> Option<IpAddr> {
         None
     }

@@ -8,9 +8,6 @@ use crate::ir::{Address, Pool, PoolHost, PoolPorts};
 use crate::source::Span;
 use crate::value::{Af, Comparison, MapEPortSet, Operator, PoolKind, Text};
 
-/// Ports that `nat` chooses from by default.
-pub(crate) const NAT_PORTS: (u16, u16) = (50_001, 65_535);
-
 /// What a pool is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PoolUse {
@@ -165,7 +162,7 @@ impl Expander<'_> {
         let ports = match (pool.static_port, pool.ports) {
             (true, _) => PoolPorts::Static,
             (_, None) => PoolPorts::Default,
-            (_, Some(ports)) if ports == NAT_PORTS && pool.purpose == PoolUse::Nat => {
+            (_, Some(ports)) if ports == PoolPorts::NAT && pool.purpose == PoolUse::Nat => {
                 PoolPorts::Default
             }
             (_, Some((first, last))) => {

@@ -9,6 +9,7 @@ mod nat;
 mod network;
 mod places;
 mod rights;
+mod scrub;
 mod stages;
 mod tcp;
 mod veth;

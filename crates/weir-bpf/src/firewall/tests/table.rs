@@ -104,7 +104,7 @@ fn packets_and_bytes_are_counted_beyond_what_a_line_holds() {
     let at = regions.accounts.at + slot * account::SIZE_BYTES;
     let lowest = |bits: u32| (1 << bits) - 1;
     let packets = arena.read64(at) & lowest(layout::ACCOUNT_RULE_SHIFT);
-    let bytes = arena.read64(at + account::BYTES_CREATED) & lowest(layout::ACCOUNT_LOG_SHIFT);
+    let bytes = arena.read64(at + account::BYTES_CREATED) & lowest(layout::ACCOUNT_SCRUB_SHIFT);
     let shift = layout::STATE_COUNT_PACKETS_SHIFT;
     assert_eq!(packets + (line >> shift), 1001);
     assert_eq!(bytes + (line & lowest(shift)), 1001 * 60_000);

@@ -50,12 +50,17 @@ impl Rig {
         Some(rig)
     }
 
-    /// Puts rules in force.
-    pub(crate) fn load(&self, text: &str) {
-        self.load_as(Dialect::FreeBsd, text);
+    /// Puts rules in force; gives their identifiers.
+    pub(crate) fn load(&self, text: &str) -> Known {
+        self.load_as(Dialect::FreeBsd, text)
     }
 
-    fn load_as(&self, dialect: Dialect, text: &str) {
+    pub(crate) fn load_as(&self, dialect: Dialect, text: &str) -> Known {
+        self.load_over(&Known::default(), dialect, text)
+    }
+
+    /// The same after other rules, whose states may still be there.
+    pub(crate) fn load_over(&self, known: &Known, dialect: Dialect, text: &str) -> Known {
         let facts = Facts::parse(FACTS).expect("these are facts");
         let input = ParseInput {
             name: "pf.conf",
@@ -76,8 +81,7 @@ impl Rig {
                 interface: (*name).to_owned(),
             })
             .collect();
-        let known = Known::default();
-        let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &known };
+        let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known };
         let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let profiles = vec![[TICKS; 16]];
         // As many as the table of most tests has room for.
@@ -89,7 +93,8 @@ impl Rig {
         let heap = Heap::adopt(arena, heap.at, heap_bytes).expect("it is a heap");
         let installer = Installer::new(arena, heap, arena.read32(control::CPU_COUNT), 0x1234);
         let tables = contents("", &parsed.ruleset);
-        installer.activate(&compiled, &evaluator, &tables, 1).expect("there is room");
+        let known = installer.activate(&compiled, &evaluator, &tables, 1).expect("there is room");
         self.set_flags(arena.read32(control::FLAGS) | CONTROL_ENABLED);
+        known
     }
 }

@@ -4,7 +4,12 @@
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{control, table};
+use weir_bpf::firewall::sweep::{self, Filter, Mode};
+use weir_fw::compile::known::Known;
+use weir_fw::engine::counters::{live_counts, of_rule};
+use weir_fw::show::rules::RuleCounts;
 use weir_fw::states::View;
+use weir_rules::Dialect;
 use weir_wire::{checksum, icmp, ipv4, ipv6, tcp, udp};
 
 use super::frames::{ETH_BYTES, Ends, Segment, fragment};
@@ -83,6 +88,11 @@ fn forwarded(rig: &Rig, side: usize, frame: &[u8]) -> Seen {
 
 fn alias_count(rig: &Rig) -> u64 {
     rig.firewall.arena().read64(control::ALIAS_COUNT)
+}
+
+/// Ends states; gives how many.
+fn kill(rig: &Rig, filter: Filter) -> u64 {
+    rig.firewall.sweep_all(Mode::Kill(filter)).expect("the program runs").removed_count
 }
 
 #[test]
@@ -402,12 +412,257 @@ fn a_translation_outlives_a_reload_and_ends_with_its_state() {
     assert_eq!(forwarded(&rig, 0, &ends.udp((1000, 53), b"")), first);
     let other = forwarded(&rig, 0, &ends.udp((1001, 53), b""));
     assert_eq!(other.src, (address("10.0.1.2"), 1001), "no rule says it any more");
-    let mode = weir_bpf::firewall::sweep::Mode::Kill(Default::default());
-    let swept = rig.firewall.sweep_all(mode).expect("the program runs");
-    assert_eq!(swept.removed_count, 2);
+    assert_eq!(kill(&rig, Filter::default()), 2);
     assert_eq!(alias_count(&rig), 0);
     let answer = Ends { side: 1, ..Ends::new("10.0.2.2", "10.0.2.1") };
     let verdict = rig.receive(1, &answer.udp((53, first.src.1), b""));
     assert_eq!(verdict.action, PASS, "nobody's: the box's own");
     assert_eq!(rig.table_counter(table::TRANSLATIONS), 1);
+}
+
+/// What the rule that begins with some words has counted, states that live included.
+fn counts(rig: &Rig, known: &Known, words: &str) -> RuleCounts {
+    let mut rules = known.rules.iter();
+    let found = rules.find(|(key, _)| key.text.starts_with(words));
+    let (_, id) = found.unwrap_or_else(|| panic!("no rule `{words}`: {:?}", known.rules));
+    let mut counts = of_rule(&rig.firewall, known, *id);
+    if let Some(live) = live_counts(&rig.firewall).get(id) {
+        for direction in 0..2 {
+            counts.packet_count[direction] += live.packet_count[direction];
+            counts.size_bytes[direction] += live.size_bytes[direction];
+        }
+    }
+    counts
+}
+
+/// Checks packets in and out of rules, and that each has had one state, while that lives and when
+/// it has ended.
+fn assert_counts(rig: &Rig, known: &Known, expected: &[(&str, [u64; 2])]) {
+    let check = |state_count: u64| {
+        for (words, packets) in expected {
+            let found = counts(rig, known, words);
+            assert_eq!(found.packet_count, *packets, "{words}: {found:?}");
+            let bytes = packets.map(|count| count * 29);
+            assert_eq!(found.size_bytes, bytes, "{words}: {found:?}");
+            assert_eq!((found.state_count, found.created_count), (state_count, 1), "{words}");
+        }
+    };
+    check(1);
+    kill(rig, Filter::default());
+    check(0);
+}
+
+/// Three packets there, two back.
+fn talk(rig: &Rig, inside: &str) {
+    let ends = Ends::new(inside, "10.0.2.2");
+    let outside = forwarded(rig, 0, &ends.udp((1000, 53), b"x")).src;
+    let back = Ends { side: 1, ..Ends::new("10.0.2.2", &outside.0.to_string()) };
+    for _ in 0..2 {
+        forwarded(rig, 0, &ends.udp((1000, 53), b"x"));
+        rig.receive(1, &back.udp((53, outside.1), b"y"));
+    }
+}
+
+#[test]
+fn rules_count_what_they_translate_once_and_for_all() {
+    let rules = "nat on b1 inet proto udp -> 10.0.2.1\npass in keep state\npass out no state\n";
+    let Some(rig) = Rig::with_rules("natcount", rules) else { return };
+    let known = rig.load(rules);
+    talk(&rig, "10.0.1.2");
+    let expected = [("nat on b1", [2, 3]), ("pass in", [3, 2]), ("pass out", [2, 3])];
+    assert_counts(&rig, &known, &expected);
+}
+
+#[test]
+fn a_rule_that_translates_and_passes_has_one_state() {
+    let rules = "match out on b1 inet proto udp from 10.0.1.3 nat-to 10.0.2.9\npass in\n\
+                 pass out on b1 inet proto udp from 10.0.1.2 nat-to 10.0.2.1\n\
+                 pass out on b1 inet proto udp from 10.0.2.9\n";
+    let Some(rig) = Rig::with_rules("natonce", "pass\n") else { return };
+    let known = rig.load_as(Dialect::OpenBsd, rules);
+    talk(&rig, "10.0.1.2");
+    let by_pass = ("pass out on b1 inet proto udp from 10.0.1.2", [2, 3]);
+    assert_counts(&rig, &known, &[by_pass, ("pass in", [3, 2])]);
+    let known = rig.load_as(Dialect::OpenBsd, rules);
+    talk(&rig, "10.0.1.3");
+    let by_match = ("match out on b1", [2, 3]);
+    let then = ("pass out on b1 inet proto udp from 10.0.2.9", [2, 3]);
+    assert_counts(&rig, &known, &[by_match, then, ("pass in", [3, 2])]);
+}
+
+#[test]
+fn states_end_by_the_address_that_the_world_sees() {
+    let rules = "nat on b1 inet from 10.0.1.2 to any -> 10.0.2.1\n\
+                 nat on b1 inet from 10.0.1.3 to any -> 10.0.2.9\n\
+                 nat on b1 inet6 -> fd00:2::1\n\
+                 rdr on b1 inet proto udp to 10.0.2.1 port 53 -> 10.0.1.2\npass keep state\n";
+    let Some(rig) = Rig::with_rules("natkill", rules) else { return };
+    let open = || {
+        for port in 1000..1005 {
+            forwarded(&rig, 0, &Ends::new("10.0.1.2", "10.0.2.2").udp((port, 53), b""));
+        }
+        forwarded(&rig, 0, &Ends::new("10.0.1.3", "10.0.2.2").udp((1000, 53), b""));
+        forwarded(&rig, 0, &Ends::new("fd00:1::2", "fd00:2::2").udp((1000, 53), b""));
+        let query = Ends { side: 1, ..Ends::new("10.0.2.2", "10.0.2.1") };
+        forwarded(&rig, 1, &query.udp((900, 53), b""));
+    };
+    let outside = |address: &str, bits: usize| {
+        let (mut source, ip_version) = (sweep::Ends::default(), if bits > 32 { 6 } else { 4 });
+        match address.parse().expect("an address") {
+            IpAddr::V4(address) => source.address[..4].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => source.address = address.octets(),
+        }
+        source.mask[..bits / 8].fill(0xff);
+        Filter { ip_version, source, is_outside: true, ..Filter::default() }
+    };
+    open();
+    assert_eq!(alias_count(&rig), 8);
+    assert_eq!(kill(&rig, outside("10.0.1.2", 32)), 0, "it is inside");
+    assert_eq!(kill(&rig, outside("10.0.2.2", 32)), 0, "it is not translated");
+    assert_eq!(kill(&rig, outside("10.0.2.1", 32)), 6, "in one sweep");
+    assert_eq!(kill(&rig, outside("fd00:2::1", 128)), 1);
+    assert_eq!((kill(&rig, outside("10.0.2.0", 24)), alias_count(&rig)), (1, 0));
+    open();
+    let mut redirected = outside("10.0.2.1", 32);
+    redirected.source.port = 53;
+    assert_eq!(kill(&rig, redirected), 1, "by its port outside");
+}
+
+/// Slots that are in use beside the buckets.
+fn slot_count(rig: &Rig) -> u32 {
+    let arena = rig.firewall.arena();
+    arena.read32(control::FRESH_COUNT) - arena.read32(control::FREE_COUNT)
+}
+
+#[test]
+fn a_state_that_a_limit_refuses_leaves_no_alias() {
+    let rules = "nat on b1 inet proto udp -> 10.0.2.1 port 6000\n\
+                 nat on b1 inet6 proto udp -> fd00:2::1 port 6000\n\
+                 pass in keep state\npass out inet keep state (max 1)\n\
+                 pass out inet6 keep state (max 1)\n";
+    let Some(rig) = Rig::with_rules("natmax", rules) else { return };
+    let pairs = [("10.0.1.2", "10.0.2.2"), ("fd00:1::2", "fd00:2::2")];
+    for (inside, other) in pairs {
+        forwarded(&rig, 0, &Ends::new(inside, other).udp((1000, 53), b""));
+    }
+    let translations = rig.table_counter(table::TRANSLATIONS);
+    for round in 1..=20 {
+        let mut used = Vec::new();
+        for (inside, other) in pairs {
+            let frame = Ends::new(inside, other).udp((1001, 54), b"");
+            assert_eq!(rig.receive(0, &frame).action, DROP);
+            used.push(slot_count(&rig));
+            assert_eq!(rig.receive(0, &frame).action, DROP);
+            used.push(slot_count(&rig));
+        }
+        assert_eq!(alias_count(&rig), 2);
+        assert_eq!((used[0], used[2]), (used[1], used[3]), "round {round}");
+        assert_eq!(rig.dropped(1, OUT, "state-limit"), 4 * round);
+    }
+    let made = rig.table_counter(table::TRANSLATIONS) - translations;
+    assert_eq!(made, 80, "each of them had an alias");
+}
+
+/// Wherever memory ends, in the middle of a flow's lines too: what ends gives all of it back.
+#[test]
+fn a_full_table_loses_no_slot() {
+    let Some(rig) = Rig::with_room("natfull", 64, NAT) else { return };
+    for round in 0..3 {
+        let (mut passed, mut dropped) = (0, 0);
+        for flow in 0..200 {
+            for (inside, other) in [("10.0.1.2", "10.0.2.2"), ("fd00:1::2", "fd00:2::2")] {
+                let frame = Ends::new(inside, other).udp((1000 + flow, 53), b"");
+                match rig.receive(0, &frame).action {
+                    REDIRECT => passed += 1,
+                    action => {
+                        assert_eq!(action, DROP);
+                        dropped += 1;
+                    }
+                }
+            }
+        }
+        assert!(passed > 10 && dropped > 10, "round {round}: {passed} passed, {dropped} dropped");
+        assert!(rig.dropped(0, IN, "memory") + rig.dropped(1, OUT, "memory") > 0);
+        assert!(kill(&rig, Filter::default()) >= passed);
+        // What had no room in the notes of the first one.
+        rig.firewall.sweep_all(Mode::Expire).expect("the program runs");
+        assert_eq!((slot_count(&rig), alias_count(&rig)), (0, 0), "round {round}");
+    }
+}
+
+#[test]
+fn where_nothing_is_filtered_nothing_is_translated() {
+    let Some(rig) = Rig::with_rules("natskip", NAT) else { return };
+    let frame = Ends::new("10.0.1.2", "10.0.2.2").udp((1000, 53), b"");
+    for _ in 0..3 {
+        assert_eq!(forwarded(&rig, 0, &frame).src.0, address("10.0.2.1"));
+    }
+    rig.load(&format!("set skip on b1\n{NAT}"));
+    for _ in 0..3 {
+        let there = forwarded(&rig, 0, &frame);
+        assert_eq!(there.src, (address("10.0.1.2"), 1000), "its state is there, and b1 skipped");
+    }
+}
+
+#[test]
+fn a_pool_in_turn_goes_on_where_no_port_is_free() {
+    let rules = "nat on b1 inet proto udp -> { 10.0.2.1, 10.0.2.9 } port 6000 round-robin\n\
+                 pass keep state\n";
+    let Some(rig) = Rig::with_rules("natturn", rules) else { return };
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    let given = |flow: u16, port: u16| {
+        let there = forwarded(&rig, 0, &ends.udp((flow, port), b""));
+        assert_eq!(there.src.1, 6000);
+        there.src.0.to_string()
+    };
+    assert_eq!([given(1000, 53), given(1001, 53)], ["10.0.2.1", "10.0.2.9"], "in turn");
+    assert_eq!(rig.receive(0, &ends.udp((1002, 53), b"")).action, DROP, "both are taken");
+    assert_eq!(rig.dropped(1, OUT, "map-failed"), 1);
+    assert_eq!([given(1003, 54), given(1004, 55)], ["10.0.2.9", "10.0.2.1"]);
+    assert_eq!(given(1005, 54), "10.0.2.1", "it was the other one's turn, whose port is taken");
+}
+
+#[test]
+fn weights_are_turns_of_a_pool() {
+    let pool = "{ 10.0.2.1 weight 3, 10.0.2.9 } round-robin";
+    let rules = &format!("match out on b1 inet proto udp nat-to {pool}\npass\n");
+    let Some(rig) = Rig::with_openbsd_rules("natweight", rules) else { return };
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    let given: Vec<bool> = (1000..1008)
+        .map(|flow| forwarded(&rig, 0, &ends.udp((flow, 53), b"")).src.0 == address("10.0.2.9"))
+        .collect();
+    assert_eq!(given, [false, false, false, true, false, false, false, true]);
+}
+
+/// Where a query to the box's port 53 from somebody outside is sent.
+fn redirected(rig: &Rig, from: &str, port: u16) -> String {
+    let query = Ends { side: 1, ..Ends::new(from, "10.0.2.1") };
+    seen(&rig.receive(1, &query.udp((port, 53), b"")).frame).dst.0.to_string()
+}
+
+#[test]
+fn a_table_gives_the_addresses_of_a_pool() {
+    let rules = "table <servers> { 10.0.1.2, 10.0.1.7, !10.0.1.9 }\n\
+                 rdr on b1 inet proto udp to 10.0.2.1 port 53 -> <servers>\npass keep state\n";
+    let Some(rig) = Rig::with_rules("nattable", rules) else { return };
+    let given = [1000, 1001, 1002].map(|port| redirected(&rig, "10.0.2.2", port));
+    assert_eq!(given, ["10.0.1.2", "10.0.1.7", "10.0.1.2"]);
+}
+
+#[test]
+fn a_source_keeps_its_address_of_a_sticky_pool() {
+    let rules = "rdr on b1 inet proto udp to 10.0.2.1 port 53 -> { 10.0.1.2, 10.0.1.7 } \
+                 round-robin sticky-address\npass keep state\n";
+    let Some(rig) = Rig::with_rules("natsticky", rules) else { return };
+    let mut given = std::collections::BTreeSet::new();
+    for host in 2..30 {
+        let source = format!("10.0.2.{host}");
+        let first = redirected(&rig, &source, 1000);
+        kill(&rig, Filter::default());
+        for port in 1000..1004 {
+            assert_eq!(redirected(&rig, &source, port), first, "{source}");
+        }
+        given.insert(first);
+    }
+    assert_eq!(given.into_iter().collect::<Vec<_>>(), ["10.0.1.2", "10.0.1.7"]);
 }

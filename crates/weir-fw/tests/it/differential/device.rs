@@ -259,6 +259,7 @@ impl DataPath {
         }
         arena.write32(control::ACTIVE, BLANK_AT);
         arena.write32(control::FLAGS, CONTROL_ENABLED);
+        arena.clear(layout::SCRUBS_AT, u64::from(layout::SCRUB_COUNT_MAX + 1) * 8);
         Heap::format(arena, regions.heap.at, HEAP_BYTES).map_err(|error| failed("heap", error))?;
         self.known = Known::default();
         self.tables.clear();

@@ -15,8 +15,8 @@ use super::with_data_path;
 const PACKET_COUNT: usize = 60;
 /// Pairs of a ruleset and a packet that each test runs at least, in a full run.
 const PAIR_COUNT_MIN: u64 = 50_000;
-/// The same where packets are translated: all states are read for each, to see what was chosen.
-const TRANSLATED_COUNT_MIN: u64 = 10_000;
+/// The same where the data path may choose: all states are read for each, to see what it has.
+const CHOSEN_COUNT_MIN: u64 = 10_000;
 /// How often a case is run again if the clock went on inside a run.
 const TRY_COUNT: usize = 20;
 /// So many cases that differ are told.
@@ -95,8 +95,8 @@ fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: b
         if is_in_two_stages {
             device.use_two_stages().expect("the program loads");
         }
-        let always = features.translation_percent == 100;
-        let pair_count_min = if always { TRANSLATED_COUNT_MIN } else { PAIR_COUNT_MIN };
+        let may_choose = features.translation_percent == 100 || features.rewrites;
+        let pair_count_min = if may_choose { CHOSEN_COUNT_MIN } else { PAIR_COUNT_MIN };
         let (mut tally, end) = (Tally { pair_count_min, ..Tally::default() }, soak_end());
         let mut seed = first_seed + soak_seed();
         while !tally.is_enough(end) {
@@ -122,8 +122,19 @@ fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: b
 
 #[test]
 fn rulesets_of_all_constructs_treat_packets_alike() {
-    // What is refused anyhow would be run in vain.
+    // Those that change packets have tests of their own.
     compare("all", &Features { rewrites: false, ..Features::ALL }, 0, false);
+}
+
+#[test]
+fn rulesets_that_change_packets_treat_packets_alike() {
+    compare("changes", &Features::ALL, 13 << 32, false);
+}
+
+#[test]
+fn packets_are_changed_alike_in_two_stages() {
+    let features = Features { returns: false, translation_percent: 0, ..Features::ALL };
+    compare("changes-stages", &features, 17 << 32, true);
 }
 
 #[test]

@@ -280,6 +280,14 @@ fn options(random: &mut Random, out: &mut String, is_pass: bool) {
     if random.one_in(15) {
         out.push_str(" fragment");
     }
+    if random.one_in(8) {
+        out.push_str(random.pick(&[
+            " set tos 0x28",
+            " scrub (no-df max-mss 1400)",
+            " scrub (min-ttl 70, random-id)",
+            " scrub (max-mss 536 min-ttl 9)",
+        ]));
+    }
     if random.one_in(6) {
         out.push_str(random.pick(&[" tagged RED", " tagged BLUE", " ! tagged RED"]));
     }

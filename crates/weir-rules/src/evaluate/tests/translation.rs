@@ -84,6 +84,8 @@ fn families_change() {
 struct Busy {
     turn: u64,
     is_full: bool,
+    /// Of which all ports are taken.
+    full: Vec<IpAddr>,
     sticky: Option<IpAddr>,
 }
 
@@ -94,7 +96,8 @@ impl StateView for Busy {
     }
 
     fn mapping_is_free(&mut self, mapping: &Mapping) -> bool {
-        !self.is_full && mapping.source_port != 50_101
+        let is_full = self.is_full || self.full.contains(&mapping.source);
+        !is_full && mapping.source_port != 50_101
     }
 
     fn sticky(&mut self, _rule: RuleId, _source: IpAddr) -> Option<IpAddr> {
@@ -134,8 +137,55 @@ fn pools_give_addresses_and_ports() {
     // Without a free port there is no mapping, and the packet is dropped.
     states.is_full = true;
     check(dynamic, &mut states, &["block map-failed"]);
+    // A pool that takes turns goes on to its next address, whatever weights they have.
+    let mut states = Busy { full: vec!["192.0.2.1".parse().unwrap()], turn: 3, ..Busy::default() };
+    check(
+        "nat on em0 inet from any to any -> { 192.0.2.8 192.0.2.1 192.0.2.9 } round-robin\n",
+        &mut states,
+        &[
+            "pass default state 192.0.2.8,50102>1.2.3.4,80",
+            "pass default state 192.0.2.9,50201>1.2.3.4,80",
+            "pass default state 192.0.2.9,50102>1.2.3.4,80",
+        ],
+    );
+    let single = "nat on em0 inet from any to any -> 192.0.2.1\n";
+    check(single, &mut states, &["block map-failed"]);
+    states.is_full = true;
     let none = "table <t> persist\nnat on em0 inet from any to any -> <t> round-robin\n";
     check(none, &mut states, &["block map-failed"]);
+}
+
+#[test]
+fn weights_are_turns() {
+    let facts = facts();
+    let packet = Packet::parse("out on em0 udp 10.0.0.5:4000 > 1.2.3.4:80", &facts).unwrap();
+    let text = "match out on em0 inet nat-to { 192.0.2.1 weight 3, 192.0.2.2 } round-robin\npass\n";
+    let ruleset = ruleset(text, Dialect::OpenBsd, &facts);
+    let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
+    let mut states = Busy::default();
+    let mut found: Vec<String> = (0..8).map(|_| run(&evaluator, &packet, &mut states)).collect();
+    let is_second = |found: &String| found.contains("192.0.2.2,");
+    let seconds: Vec<bool> = found.iter().map(is_second).collect();
+    assert_eq!(seconds, [false, false, false, true, false, false, false, true], "{found:?}");
+    // One turn each, and not the next turn of the same address.
+    states.full = vec!["192.0.2.1".parse().unwrap()];
+    found = (0..4).map(|_| run(&evaluator, &packet, &mut states)).collect();
+    assert!(found.iter().all(is_second), "{found:?}");
+}
+
+#[test]
+fn link_local_addresses_are_in_no_pool() {
+    let facts = facts();
+    let packet = "out on em0 udp [2001:db8:5::5]:4000 > [2001:db8:7::7]:80";
+    let packet = Packet::parse(packet, &facts).unwrap();
+    let text = "nat on em0 inet6 from 2001:db8:5::/64 to any -> (em0)\n";
+    let ruleset = ruleset(text, Dialect::FreeBsd, &facts);
+    let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
+    let mut states = Busy::default();
+    for _ in 0..3 {
+        let found = run(&evaluator, &packet, &mut states);
+        assert_eq!(found, "pass default state 2001:db8::1,50102>2001:db8:7::7,80");
+    }
 }
 
 #[test]

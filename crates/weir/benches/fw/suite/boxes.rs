@@ -44,6 +44,8 @@ pub(crate) enum Rules {
     OneStage,
     /// The same behind rules that do not match.
     Many,
+    /// The same, and change the header of every packet.
+    Scrubbed,
     /// Let everything pass, with a state and the source of the interface that it leaves by.
     Translated,
     /// The same with four other sources in turn.
@@ -99,7 +101,7 @@ fn translation(rules: Rules, interface: &str, pool: &str) -> Option<String> {
     match rules {
         Rules::Translated => Some(interface.to_owned()),
         Rules::Pool => Some(pool.to_owned()),
-        Rules::None | Rules::Stateful | Rules::OneStage | Rules::Many => None,
+        Rules::None | Rules::Stateful | Rules::Scrubbed | Rules::OneStage | Rules::Many => None,
     }
 }
 
@@ -134,6 +136,9 @@ pub(crate) fn pf(rules: Rules, state_count: u64) -> String {
          set timeout {{ udp.first {STATE_SECONDS}, udp.single {STATE_SECONDS}, \
          udp.multiple {STATE_SECONDS}, adaptive.start 0, adaptive.end 0 }}\n"
     );
+    if rules == Rules::Scrubbed {
+        text.push_str("scrub all no-df max-mss 1440\n");
+    }
     let interface = format!("({DUT_OUT}:0)");
     if let Some(source) = translation(rules, &interface, PF_POOL) {
         let _ = writeln!(text, "nat on {DUT_OUT} inet from any to any -> {source}");

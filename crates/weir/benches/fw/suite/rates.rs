@@ -38,7 +38,7 @@ impl Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 27] = [
+const FIGURES: [Figure; 28] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
@@ -46,6 +46,7 @@ const FIGURES: [Figure; 27] = [
     figure(rows::BEFORE_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::CONTROL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::NAT_4900, Device::Weir(Rules::Translated), Load::Walk(SOME)),
+    figure(rows::SCRUB_4900, Device::Weir(Rules::Scrubbed), Load::Walk(SOME)),
     figure(rows::NFT_NAT_4900, Device::Nftables(Rules::Translated), Load::Walk(SOME)),
     figure(rows::STATEFUL_4900_ROOMY, Device::Weir(Rules::Stateful), Load::WalkInRoom(SOME)),
     figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),

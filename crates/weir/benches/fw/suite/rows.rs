@@ -44,6 +44,8 @@ pub(crate) const NFT_5M: &str = "nft_5m";
 /// Series with another source for each flow.
 pub(crate) const NFT_NAT_4900: &str = "nft_nat_4900";
 pub(crate) const NAT_4900: &str = "nat_4900";
+/// A series in which every packet's header is changed.
+pub(crate) const SCRUB_4900: &str = "scrub_4900";
 /// The same devices and loads, where nobody wakes the sink.
 pub(crate) const NFT_4900_POLLED: &str = "nft_4900_polled";
 pub(crate) const STATEFUL_4900_POLLED: &str = "stateful_4900_polled";
@@ -103,6 +105,9 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .of(NAT_4900)
         .against(Against::Series(NFT_NAT_4900))
         .floor(4.5),
+    pps(SCRUB_4900, "weir fw, `scrub all no-df max-mss 1440`, 4,900 flows")
+        .against(Against::Series(STATEFUL_4900))
+        .floor(0.9),
     pps(STATEFUL_4900_ROOMY, "weir fw, stateful, 4,900 flows, limit of 12,000,000")
         .against(Against::Series(STATEFUL_4900))
         .floor(0.97),

@@ -11,8 +11,8 @@ use std::time::Duration;
 use weir_net::Netns;
 
 use super::network::{
-    IMPATIENCE, Network, PAGE, PATIENCE, SERVER, SERVER6, connect_from, echo_server, http_server,
-    wait_until,
+    IMPATIENCE, Network, PAGE, PATIENCE, ROUTER, SERVER, SERVER6, connect_from, echo_server,
+    http_server, wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::beside;
@@ -63,8 +63,9 @@ fn network(tag: &str) -> Network {
     net
 }
 
+/// `ip` in a namespace.
 #[track_caller]
-fn ip(netns: &Netns, words: &str) {
+pub(super) fn ip(netns: &Netns, words: &str) {
     let mut command = Command::new("ip");
     command.args(["-n", netns.name()]).args(words.split(' '));
     assert_exit(&command.output().expect("ip runs"), 0);
@@ -232,6 +233,10 @@ fn translation_rules_are_listed() {
     let (_, counts) = counted.split_once('\n').expect("two lines");
     assert!(counts.trim_start().starts_with("[ Evaluations: "), "{counted}");
     assert!(counts.lines().next().is_some_and(|line| line.contains("States: 1 ")), "{counted}");
+    net.pfctl("-F states");
+    let counted = net.pfctl("-vsn");
+    let kept = counted.lines().nth(1).expect("two lines");
+    assert!(kept.contains("States: 0 ") && !kept.contains("Packets: 0 "), "{counted}");
     let filter = net.pfctl("-sr");
     assert_eq!(filter.lines().next(), Some("block return all"), "{filter}");
     assert!(!filter.contains("nat on"), "{filter}");
@@ -243,6 +248,32 @@ fn translation_rules_are_listed() {
     assert_eq!(net.pfctl("-sn"), "");
     assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "not translated any more");
     assert_eq!(net.pfctl("-sr").lines().next(), Some("block return all"));
+}
+
+#[test]
+fn servers_of_a_table_come_and_go() {
+    let test = "servers_of_a_table_come_and_go";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("natt");
+    ip(&net.server, "address add 10.2.0.3/24 dev s0");
+    who_server(&net.server, "10.2.0.3", 7001);
+    net.start(
+        "table <servers> persist { 10.2.0.2 }\n\
+         nat on b1 inet from 10.1.0.0/24 to any -> (b1)\n\
+         rdr on b0 inet proto tcp to 10.1.0.1 port 7001 -> <servers> sticky-address\npass\n",
+    );
+    assert!(net.connect(ROUTER, 7001, IMPATIENCE).is_none(), "nobody listens there");
+    net.pfctl("-t servers -T replace 10.2.0.3");
+    for _ in 0..3 {
+        assert_outside(seen(&net.client, ROUTER, 7001), OUTSIDE);
+    }
+    assert_eq!(net.pfctl("-t servers -T show"), "   10.2.0.3\n");
+    net.pfctl("-t servers -T flush");
+    assert!(net.connect(ROUTER, 7001, IMPATIENCE).is_none(), "there is no server any more");
+    assert_ne!(net.dropped("map-failed"), 0);
 }
 
 /// ICMP: echo by its identifier, and errors that quote what was translated.
