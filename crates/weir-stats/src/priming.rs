@@ -5,8 +5,8 @@
 //! rises until something is lost, falls by the share that was, and rises slowly from there on.
 //! Where little is lost the machine may have stalled for a moment, which it does at any rate: the
 //! rate falls very little, and the part is sent again when all others have been. A DUT that sleeps
-//! loses the first packets while it wakes up: those are of flows that it knows, the last of the part
-//! before. No clock is read here, and nothing else is known of who sends.
+//! loses the first packets while it wakes up: those are of flows that it knows, the last ones of
+//! the part before. No clock is read here, and nothing else is known of who sends.
 
 use std::mem;
 use std::ops::Range;
