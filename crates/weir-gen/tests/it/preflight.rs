@@ -131,8 +131,11 @@ fn an_unknown_next_hop_is_asked_for() {
     near.ip(&format!("link set in address 02:00:00:00:00:88 netns {}", far.name()));
     for (namespace, device, last) in [(&near, "out", 1), (&far, "in", 2)] {
         namespace.inside(|| {
-            let path = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
-            std::fs::write(path, "0").expect("the sysctl is written");
+            // While the kernel looks for duplicates of its link-local address, it asks nobody.
+            for name in ["accept_dad", "disable_ipv6"] {
+                let path = format!("/proc/sys/net/ipv6/conf/{device}/{name}");
+                std::fs::write(path, "0").expect("the sysctl is written");
+            }
         });
         namespace.ip(&format!("link set {device} up"));
         namespace.ip(&format!("address add 198.18.0.{last}/24 dev {device}"));
