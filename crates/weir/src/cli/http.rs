@@ -66,8 +66,8 @@ pub(crate) struct ClientArgs {
     /// IPv6. `{size}` stands for one of --sizes.
     #[arg(value_name = "URL", required_unless_present = "pool", conflicts_with = "pool")]
     url: Option<String>,
-    /// Several pools at once, from a TOML file: each is a [[pool]] with a `name`, a `url` and any
-    /// of the options below. With --rate each has its part of it, by its `weight`.
+    /// Several pools at once, from a TOML file: each is a `[[pool]]` with a `name`, a `url` and
+    /// any of the options below. With --rate each has its part of it, by its `weight`.
     #[arg(long, value_name = "FILE")]
     pub(crate) pool: Option<PathBuf>,
     /// Connect from all addresses of a network, `ADDRESS[/LENGTH]`, one after the other. They are

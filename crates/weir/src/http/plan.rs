@@ -303,7 +303,7 @@ mod tests {
         for (url, word) in [
             ("https://10.0.0.1/", "TLS and HTTP/2"),
             ("ftp://10.0.0.1/", "`ftp`"),
-            ("10.0.0.1/", "no URL"),
+            ("10.0.0.1/", "is not a URL"),
             ("http://www.example.org/", "Host: www.example.org"),
             ("http://0.0.0.0/", "no address and port"),
             ("http://10.0.0.1:0/", "no address and port"),
