@@ -204,10 +204,7 @@ mod tests {
         let mut lowered = seen(40_000, 160_000);
         lowered.allowed.bucket_count = 64;
         assert_eq!(lowered.buckets(), 160_000, "states above a lowered limit keep their buckets");
-        assert_eq!(
-            Seen { state_count: 39_000, ..lowered }.buckets(),
-            160_000 - STEP_COUNT_MAX
-        );
+        assert_eq!(Seen { state_count: 39_000, ..lowered }.buckets(), 160_000 - STEP_COUNT_MAX);
         assert_eq!(Seen { state_count: 100, ..lowered }.buckets(), 160_000 - STEP_COUNT_MAX);
         let mut fixed = Seen { bucket_floor: 1 << 10, ..seen(1_000_000, 1 << 10) };
         fixed.allowed.bucket_count = 1 << 10;
