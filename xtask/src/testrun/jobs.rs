@@ -71,6 +71,7 @@ const CAMPAIGNS: &[&str] = &[
     "bench::",
     "bisect::",
     "campaign::",
+    "connect::lab::",
     "disturbance::",
     "echo::lab::",
     "interrupt::",
