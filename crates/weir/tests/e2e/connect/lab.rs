@@ -269,7 +269,7 @@ fn other_units_are_not_compared(reset: &Lab) {
         let output = other.run(&["--only", "linux.*"]);
         assert_eq!(trials(&other.path("out")).len(), 1, "{}", stderr(&output));
         let compared = run(&["lab", "compare", &reset.arg("out"), &other.arg("out")]);
-        let sentence = format!("linux.t: counts conn/s, but linux.t of connections counts {unit}");
+        let sentence = format!("linux.t: counts conn/s, but linux.t of out (2) counts {unit}");
         assert!(stderr(&compared).contains(&sentence), "{}", stderr(&compared));
     }
 }
