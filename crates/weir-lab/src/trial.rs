@@ -576,17 +576,21 @@ impl<'a> Runner<'a> {
             if !cancel.sleep_until(start + times.sample * index) {
                 return Err(TrialError::Cancelled);
             }
-            let now = rig.readings()?;
-            if let Some(last) = readings.last() {
-                let (last, now) = (Reading::total(last), Reading::total(&now));
-                let unit = self.trial.traffic.kind.unit();
-                self.trial.observer.event(&figure::live((&last, &now), unit));
-            }
-            readings.push(now);
+            self.add_reading(&mut readings, rig.readings()?);
             let passed = (cancel.now() - start).as_nanos() / times.sample.as_nanos().max(1);
             index = u32::try_from(passed).unwrap_or(u32::MAX).max(index).saturating_add(1);
         }
         Ok((readings, start))
+    }
+
+    /// Adds what the counters say now, and shows what they have grown by since the last time.
+    fn add_reading(&mut self, readings: &mut Vec<Vec<Reading>>, now: Vec<Reading>) {
+        if let Some(last) = readings.last() {
+            let (last, now) = (Reading::total(last), Reading::total(&now));
+            let unit = self.trial.traffic.kind.unit();
+            self.trial.observer.event(&figure::live((&last, &now), unit));
+        }
+        readings.push(now);
     }
 
     fn pause(&self, duration: Duration) -> Result<(), TrialError> {

@@ -9,7 +9,7 @@ use weir_results::samples::Reading;
 use weir_results::traffic::connect::HELD_CHECK;
 use weir_wire::units::{Rate, format_count, format_duration};
 
-use super::{Runner, TrialError, figure, host_of, packets};
+use super::{Runner, TrialError, host_of, packets};
 use crate::dut::DutDriver;
 use crate::testbed::{Burst, Rig, TestbedError};
 
@@ -55,13 +55,7 @@ impl Runner<'_> {
             if !cancel.sleep_until(next) {
                 return Err(TrialError::Cancelled);
             }
-            let now = rig.readings()?;
-            if let Some(last) = readings.last() {
-                let (last, now) = (Reading::total(last), Reading::total(&now));
-                let unit = self.trial.traffic.kind.unit();
-                self.trial.observer.event(&figure::live((&last, &now), unit));
-            }
-            readings.push(now);
+            self.add_reading(readings, rig.readings()?);
             // A moment that was missed is left out.
             while next <= cancel.now() {
                 next += sample;

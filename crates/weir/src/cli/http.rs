@@ -12,7 +12,7 @@ use weir_net::{CpuList, Prefix};
 use weir_wire::units::{Rate, parse_count, parse_number, parse_rate};
 
 use super::JsonFlag;
-use super::http_serve::{SERVE_HELP, ServeArgs};
+use super::http_serve::{ServeArgs, serve_help};
 use super::traffic::{positive, some_time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -55,7 +55,7 @@ pub(crate) struct HttpArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum HttpCommand {
     /// Answer requests with bodies of any size, by what the URL says, and count them.
-    #[command(after_help = SERVE_HELP)]
+    #[command(after_help = serve_help())]
     Serve(ServeArgs),
 }
 

@@ -17,7 +17,7 @@ use weir_wire::units::{Rate, format_count, format_duration};
 
 use super::plan::Plan;
 use crate::exit;
-use crate::traffic::show::{Distribution, line, nanoseconds, say};
+use crate::traffic::show::{Distribution, line, nanoseconds, say, show_total};
 
 /// The kinds of the last objects of both ends, which `weir connect ledger` reads.
 pub(super) const CLIENT_TOTALS: &str = "result";
@@ -180,12 +180,7 @@ impl ClientResult {
     }
 
     pub(super) fn show(&self, json: bool) -> anyhow::Result<()> {
-        let text = self.text();
-        if json {
-            say(text.trim_end());
-            return line(self).context(exit::NO_OUTPUT);
-        }
-        exit::put(&text)
+        show_total(self, &self.text(), json)
     }
 
     fn text(&self) -> String {

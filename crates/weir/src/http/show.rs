@@ -19,7 +19,7 @@ use weir_wire::units::{format_count, format_duration};
 
 use super::plan::{Plan, PoolPlan};
 use crate::exit;
-use crate::traffic::show::{Distribution, line, nanoseconds, say};
+use crate::traffic::show::{Distribution, line, nanoseconds, say, show_total};
 
 /// Wide enough for the longest name.
 const NAME_WIDTH: usize = 14;
@@ -213,12 +213,7 @@ impl RunResult {
     }
 
     pub(super) fn show(&self, json: bool) -> anyhow::Result<()> {
-        let text = self.text();
-        if json {
-            say(text.trim_end());
-            return line(self).context(exit::NO_OUTPUT);
-        }
-        exit::put(&text)
+        show_total(self, &self.text(), json)
     }
 
     fn text(&self) -> String {

@@ -6,6 +6,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
@@ -20,7 +21,7 @@ use weir_wire::units::{Rate, format_count};
 
 use super::plan::{Content, Plan};
 use crate::cli::traffic::{BackendName, RateArg};
-use crate::progress;
+use crate::{exit, progress};
 
 /// One second of a run.
 #[derive(Debug, Serialize)]
@@ -462,6 +463,16 @@ pub(crate) fn line(value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut out, value)?;
     writeln!(out)?;
     out.flush()
+}
+
+/// What a run comes to, on standard output: as text, or as an object with the text beside it on
+/// standard error.
+pub(crate) fn show_total(total: &impl Serialize, text: &str, json: bool) -> anyhow::Result<()> {
+    if json {
+        say(text.trim_end());
+        return line(total).context(exit::NO_OUTPUT);
+    }
+    exit::put(text)
 }
 
 pub(crate) fn say(text: &str) {
