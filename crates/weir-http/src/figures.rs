@@ -52,7 +52,7 @@ pub const FAILURE_NAMES: [(Failure, &str, &str); FAILURES] = [
     (Failure::Protocol, "protocol", "not HTTP/1.1"),
     (Failure::Unreachable, "unreachable", "unreachable"),
     (Failure::Ports, "ports", "no port left at the client"),
-    (Failure::Source, "source", "the source is no address of this namespace"),
+    (Failure::Source, "source", "the source is not an address of this namespace"),
 ];
 
 /// How many failures there were of each kind; in JSON an object with each kind's name.

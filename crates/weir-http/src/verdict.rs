@@ -157,7 +157,7 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
         "no request got a good answer".to_owned()
     } else if counts.refused_sources() > 0 {
         format!(
-            "{} connections could not be made: their source was no address of this network \
+            "{} connections could not be made: their source was not an address of this network \
              namespace any more",
             counts.refused_sources()
         )
@@ -383,6 +383,6 @@ mod tests {
         is(&evidence(&nothing), Kind::Invalid, "good answer");
         let mut homeless = figures();
         homeless.counts.not_opened.add(Failure::Source);
-        is(&evidence(&homeless), Kind::Invalid, "no address of this");
+        is(&evidence(&homeless), Kind::Invalid, "not an address of this");
     }
 }

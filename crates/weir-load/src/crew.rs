@@ -41,7 +41,7 @@ pub enum CrewError {
     #[error("worker {worker} ended before its time ({how})")]
     Ended { worker: usize, how: String },
     /// Its message is none.
-    #[error("worker {worker} sent what is no message: {reason}")]
+    #[error("worker {worker} sent an invalid message: {reason}")]
     Message { worker: usize, reason: String },
 }
 
@@ -128,7 +128,7 @@ impl<Said: DeserializeOwned> Crew<Said> {
     ///
     /// # Errors
     ///
-    /// If one ended that was not told to, or sent what is no message.
+    /// If one ended that was not told to, or sent an invalid message.
     pub fn receive(&mut self, timeout: Duration) -> Result<Option<(usize, Said)>, CrewError> {
         match self.heard.recv_timeout(timeout) {
             Ok((worker, Heard::Line(text))) => match serde_json::from_str(&text) {

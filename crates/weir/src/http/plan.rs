@@ -149,12 +149,12 @@ fn parse(url: &str) -> anyhow::Result<Url> {
     };
     let Some(server) = address(host) else {
         bail!(
-            "`{host}` in `{url}` is no address: weir looks up no names. Write the server's \
-             address, [ADDRESS] for IPv6, and the name as --header 'Host: {host}'"
+            "`{host}` in `{url}` is not an address, and weir does not look up names. Write the \
+             server's address, [ADDRESS] for IPv6, and the name as --header 'Host: {host}'"
         );
     };
     if server.ip().is_multicast() || server.ip().is_unspecified() || server.port() == 0 {
-        bail!("`{host}` in `{url}` is no address and port of a server");
+        bail!("`{host}` in `{url}` is not the address and port of a server");
     }
     Ok(Url { server, host: host.to_owned(), target })
 }
@@ -305,8 +305,8 @@ mod tests {
             ("ftp://10.0.0.1/", "`ftp`"),
             ("10.0.0.1/", "is not a URL"),
             ("http://www.example.org/", "Host: www.example.org"),
-            ("http://0.0.0.0/", "no address and port"),
-            ("http://10.0.0.1:0/", "no address and port"),
+            ("http://0.0.0.0/", "is not the address and port"),
+            ("http://10.0.0.1:0/", "is not the address and port"),
         ] {
             let error = parse(url).unwrap_err().to_string();
             assert!(error.contains(word), "{url}: {error}");

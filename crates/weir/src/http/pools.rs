@@ -33,7 +33,7 @@ pub(super) fn read(file: &Path, run: &ClientArgs) -> anyhow::Result<Vec<(String,
 fn parse(text: &str, rate_rps: Option<f64>) -> anyhow::Result<Vec<(String, ClientArgs)>> {
     let mut file: Table = text.parse()?;
     let Some(Value::Array(tables)) = file.remove("pool") else {
-        bail!("there is no pool in it: write [[pool]] above the options of each");
+        bail!("the file has no pool: write [[pool]] above the options of each");
     };
     if let Some((key, _)) = file.iter().next() {
         bail!("`{key}` belongs to no pool: everything stands in [[pool]]");
@@ -72,7 +72,7 @@ fn pool(mut table: Table, rate_rps: Option<f64>) -> anyhow::Result<(String, f64,
         }
         Some(Value::Integer(weight)) if weight > 0 => weight as f64,
         Some(Value::Float(weight)) if weight > 0.0 => weight,
-        Some(other) => bail!("pool `{name}`: the weight {other} is no number above zero"),
+        Some(other) => bail!("pool `{name}`: the weight {other} is not a number above zero"),
     };
     if rate_rps.is_some() && (table.contains_key("rate") || table.contains_key("closed")) {
         bail!("pool `{name}`: its rate is its part of the run's --rate, by its weight");
@@ -115,7 +115,7 @@ fn option(pool: &str, key: &str, value: &Value) -> anyhow::Result<String> {
         Value::String(text) => Ok(format!("--{key}={text}")),
         Value::Integer(number) => Ok(format!("--{key}={number}")),
         Value::Float(number) => Ok(format!("--{key}={number}")),
-        _ => bail!("pool `{pool}`: `{key}` is no text and no number"),
+        _ => bail!("pool `{pool}`: `{key}` is neither text nor a number"),
     }
 }
 

@@ -84,7 +84,7 @@ impl Drop for Sources {
 fn check(prefix: Prefix, server: SocketAddr) -> anyhow::Result<()> {
     let first = prefix.network().address();
     if first.is_multicast() || prefix.length() == 0 {
-        bail!("--source {prefix} has addresses that are no host's");
+        bail!("--source {prefix} has addresses that no host can have");
     }
     if contains(prefix, server.ip()) {
         bail!(
@@ -142,8 +142,8 @@ mod tests {
         check("198.18.0.0/16").unwrap();
         for (prefix, word) in [
             ("198.18.0.0/15", "the server's address"),
-            ("224.0.0.0/8", "no host's"),
-            ("0.0.0.0/0", "no host's"),
+            ("224.0.0.0/8", "that no host can have"),
+            ("0.0.0.0/0", "that no host can have"),
             ("127.0.0.0/8", "loopback"),
         ] {
             let error = check(prefix).unwrap_err().to_string();

@@ -459,7 +459,7 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
         ("http://10.1.0.3/", &["--source", "2001:2::/64"], "different IP versions"),
         ("http://10.1.0.3/", &["--source", "127.0.0.0/8"], "loopback"),
         ("https://10.1.0.3/", &[], "TLS and HTTP/2"),
-        ("http://example.org/", &[], "weir looks up no names"),
+        ("http://example.org/", &[], "weir does not look up names"),
         ("http://10.1.0.3/{size}", &[], "--sizes"),
         ("http://10.1.0.3/", &["--sizes", "1"], "`{size}` in the URL"),
         ("http://10.1.0.3/", &["--connections", "1M"], "--source"),
