@@ -62,16 +62,17 @@ impl Player {
         loop {
             self.say(prompt);
             let line = self.hear("\r").trim_end().to_owned();
+            if line == "halt -p" || line == "shutdown -p now" {
+                // Whoever typed it hangs up: an echo may find nobody.
+                commands.push(line);
+                return commands;
+            }
             self.say(&format!("{line}\r\n"));
             // In pieces, as a serial line brings it.
             for byte in result(&line).chars() {
                 self.say(&byte.to_string());
             }
-            let is_end = line == "halt -p" || line == "shutdown -p now";
             commands.push(line);
-            if is_end {
-                return commands;
-            }
         }
     }
 
