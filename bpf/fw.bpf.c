@@ -5,7 +5,8 @@
  * weir_fw_ingress judges what an interface receives, on its way in and, if it is forwarded, on its
  * way out, and sends it on. For large tables it hands most packets to weir_fw_second, which does
  * that where they leave (second.h). weir_fw_egress (tcx) judges what leaves an interface by way of
- * the kernel: packets of the box itself, and those that the kernel had to forward.
+ * the kernel: packets of the box itself, and those that the kernel had to forward. weir_fw_entry
+ * (tcx) judges what an interface receives whose driver has no XDP, and leaves it to the kernel.
  *
  * A packet's way: descriptor (parse.h), sanity (sanity.h), state (state.h), rules only where no
  * state covers it (rules.h), route (fib.h, or the next hop that its state keeps), state and rules
@@ -34,4 +35,5 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #include <weir/fw/ingress.h>
 #include <weir/fw/second.h>
 #include <weir/fw/egress.h>
+#include <weir/fw/entry.h>
 #include <weir/fw/sweep.h>

@@ -106,6 +106,14 @@ struct __sk_buff {
 	__u64 tstamp;
 	__u32 wire_len;
 	__u32 gso_segs;
+	__u64 sk;
+	__u32 gso_size;
+};
+
+/* __sk_buff.pkt_type (packet(7)), as far as weir asks. */
+enum {
+	PACKET_HOST = 0,
+	PACKET_LOOPBACK = 5,
 };
 
 /*
@@ -144,6 +152,18 @@ enum tcx_action_base {
 
 /* bpf_redirect(): into the interface's receive path instead of out of it. */
 enum { BPF_F_INGRESS = 1 << 0 };
+
+/* bpf_skb_store_bytes(): what the sum of the whole packet changes by is taken into account. */
+enum { BPF_F_RECOMPUTE_CSUM = 1 << 0 };
+
+/* bpf_csum_level() */
+enum { BPF_CSUM_LEVEL_QUERY };
+
+/* bpf_skb_adjust_room() */
+enum bpf_adj_room_mode {
+	BPF_ADJ_ROOM_NET,
+	BPF_ADJ_ROOM_MAC,
+};
 
 /* bpf_fib_lookup() */
 enum {

@@ -86,6 +86,12 @@ impl AttachError {
         matches!(self.source.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL))
     }
 
+    /// True if frames of the interface's MTU are too long for XDP.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::ERANGE)
+    }
+
     /// True if privileges are what is missing.
     #[must_use]
     pub fn is_permission(&self) -> bool {

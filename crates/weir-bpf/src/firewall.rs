@@ -2,9 +2,11 @@
 //! process.
 //!
 //! [`Firewall::load`] loads the programs and lays out the arena; [`Firewall::attach`] puts the
-//! ingress program (XDP) and the egress program (tcx) on an interface, without links, so that they
-//! stay when the process ends; [`Firewall::open_exit`] puts the second stage's at an exit.
-//! [`Firewall::adopt`] finds such programs again, and their memory.
+//! ingress program (XDP) on an interface, [`Firewall::attach_egress`] the one that judges what
+//! leaves (tcx), and [`Firewall::attach_entry`] the one that takes the ingress program's place
+//! where there is no XDP; all without links, so that they stay when the process ends.
+//! [`Firewall::open_exit`] puts the second stage's at an exit. [`Firewall::adopt`] finds such
+//! programs again, and their memory.
 //! Everything of the calling thread's network namespace; nothing is pinned in a file system.
 //!
 //! [`layout`] says what stands where in the [`Arena`]. States are never changed from here:
@@ -14,6 +16,7 @@ mod adopt;
 mod arena;
 mod attach;
 mod fragments;
+mod hook;
 mod index;
 pub mod judge;
 pub mod layout;
@@ -24,6 +27,7 @@ mod rehearsal;
 pub mod sources;
 mod stages;
 pub mod sweep;
+mod tcx;
 #[cfg(test)]
 mod tests;
 
@@ -34,19 +38,21 @@ use libbpf_rs::{MapCore as _, MapHandle};
 
 pub use self::adopt::AdoptError;
 pub use self::arena::{Arena, ArenaError};
-pub use self::attach::{Attachment, EgressError};
+pub use self::attach::{Attachment, Path};
+pub use self::hook::TcxError;
 pub use self::index::Still;
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
 pub use self::log::{LogReader, Overload, OverloadReader};
 pub use self::rehearsal::Rehearsal;
 pub use self::stages::Stages;
+pub use self::tcx::Framing;
+use self::tcx::Side;
 use crate::sys;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fw.bpf.o"));
 const OBJECT_NAME: &str = "fw";
 const INGRESS: &str = "weir_fw_ingress";
-const EGRESS: &str = "weir_fw_egress";
 const SECOND: &str = "weir_fw_second";
 const SWEEP: &str = "weir_fw_sweep";
 const REHEARSAL: &str = "weir_fw_rehearsal";
@@ -61,10 +67,11 @@ const FRAGMENTS_MAP: &str = "weir_fragments";
 #[derive(Debug)]
 pub struct Firewall {
     ingress: OwnedFd,
-    egress: OwnedFd,
+    /// The kernel's number of it.
+    ingress_id: u32,
+    tcx: tcx::Programs,
     second: OwnedFd,
     sweep: OwnedFd,
-    ids: Ids,
     exits: MapHandle,
     log: MapHandle,
     overloads: MapHandle,
@@ -75,18 +82,16 @@ pub struct Firewall {
     moving: index::Moving,
 }
 
-/// The kernel's numbers of the programs that can be attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ids {
-    ingress: u32,
-    egress: u32,
+/// Names of the programs that can stand on interfaces.
+fn attached_names() -> impl Iterator<Item = &'static str> {
+    std::iter::once(INGRESS).chain(tcx::names())
 }
 
 /// What a program made of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// `XDP_*` of the ingress program (1 drop, 2 pass, 3 send back, 4 redirect), `TCX_*` of the
-    /// egress program (-1 next, 0 pass, 2 drop).
+    /// `XDP_*` of the ingress program (1 drop, 2 pass, 3 send back, 4 redirect), `TCX_*` of those
+    /// on the kernel's packets (-1 next, 0 pass, 2 drop, 7 redirect).
     pub action: i32,
     /// The frame as the program left it.
     pub frame: Vec<u8>,
@@ -184,15 +189,28 @@ impl Firewall {
         Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
     }
 
-    /// Runs the egress program once on a copy of a frame that leaves by an interface of the calling
-    /// thread's network namespace.
+    /// Runs the egress program once on a copy of a frame that leaves by an Ethernet interface of
+    /// the calling thread's network namespace.
     ///
     /// # Errors
     /// What the kernel returned.
     pub fn run_egress(&self, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
+        self.run_packet(Side::Out, ifindex, frame)
+    }
+
+    /// The same of the program that judges what comes in by an interface without XDP.
+    ///
+    /// # Errors
+    /// What the kernel returned, also if it refuses to load the program.
+    pub fn run_entry(&self, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
+        self.run_packet(Side::In, ifindex, frame)
+    }
+
+    fn run_packet(&self, side: Side, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
+        let program = self.tcx_program(side, Framing::Ethernet).map_err(io::Error::other)?;
         let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
         let (action, bytes) =
-            sys::test_run_packet(self.egress.as_fd(), ifindex, frame, &mut output)?;
+            sys::test_run_packet(program.fd.as_fd(), ifindex, frame, &mut output)?;
         output.truncate(bytes);
         Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns: 0 })
     }

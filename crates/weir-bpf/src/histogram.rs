@@ -63,6 +63,18 @@ impl Histogram {
         }
     }
 
+    /// The values that came after an earlier reading of the same histogram. The smallest and the
+    /// largest of them are known as closely as their buckets are narrow.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let buckets = self.buckets.iter().zip(&before.buckets);
+        Self {
+            sum: self.sum.wrapping_sub(before.sum),
+            buckets: buckets.map(|(now, before)| now.saturating_sub(*before)).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -192,6 +204,22 @@ mod tests {
         histogram.add_words(&words);
         assert_eq!((histogram.min(), histogram.quantile(500)), (Some(40), Some(40)));
         assert_eq!(histogram.max(), Some(40));
+    }
+
+    #[test]
+    fn values_since_an_earlier_reading_are_those_that_came_after_it() {
+        let mut histogram = Histogram::default();
+        histogram.record(5);
+        let before = histogram.clone();
+        assert_eq!(histogram.since(&before).quantile(500), None);
+        histogram.record(40);
+        histogram.record(1_000);
+        let since = histogram.since(&before);
+        assert_eq!((since.count(), since.sum()), (2, 1_040));
+        assert_eq!(
+            (since.min(), since.quantile(500), since.max()),
+            (Some(40), Some(40), Some(1_007))
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! choose among sockets, [`toeplitz`] hashes many flows at once, [`echo`] counts and returns
 //! datagrams where they come in, [`datagrams`] and [`xsk`] are sockets for many packets at a time,
 //! [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of work,
-//! [`interrupts`] adds up the time that CPUs spend on them, [`priority`] is a thread's turn.
+//! [`interrupts`] adds up the time that CPUs spend on them, [`priority`] is a thread's turn,
+//! [`tun`] opens a tun.
 //! [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
 //! `bpf/`; the build script compiles them, and the object files are embedded here. [`object`],
 //! [`map`], [`attach`] and [`run`] do for any object file what these do for theirs: tests and
@@ -48,6 +49,7 @@ pub mod steer;
 mod streams;
 mod sys;
 pub mod toeplitz;
+pub mod tun;
 #[expect(dead_code, reason = "structures and enumerations come as a whole")]
 mod words;
 pub mod xsk;

@@ -165,40 +165,51 @@ pub(crate) fn test_run_packet(
     Ok((options.retval, options.data_size_out as usize))
 }
 
-/// Attaches a program for traffic control to the egress side of an interface of the calling
-/// thread's network namespace, without a link: it stays when its descriptors are closed.
-pub(crate) fn tcx_egress_attach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<()> {
+/// The kernel's number of a program.
+pub(crate) fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+    let text = std::fs::read_to_string(path)?;
+    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    id.ok_or_else(|| io::Error::other("the kernel does not say the program's number"))
+}
+
+/// The side of an interface that a program for traffic control is on.
+const fn tcx_side(is_egress: bool) -> libbpf_sys::bpf_attach_type {
+    if is_egress { BPF_TCX_EGRESS } else { BPF_TCX_INGRESS }
+}
+
+/// Attaches a program for traffic control to one side of an interface of the calling thread's
+/// network namespace, without a link: it stays when its descriptors are closed.
+pub(crate) fn tcx_attach(program: BorrowedFd<'_>, ifindex: u32, is_egress: bool) -> io::Result<()> {
     let options = bpf_prog_attach_opts {
         sz: size_of::<bpf_prog_attach_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
     let target =
         i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let side = tcx_side(is_egress);
     // SAFETY: `options` outlives the call, which only reads it.
-    check(unsafe {
-        bpf_prog_attach_opts(program.as_raw_fd(), target, BPF_TCX_EGRESS, &raw const options)
-    })?;
+    check(unsafe { bpf_prog_attach_opts(program.as_raw_fd(), target, side, &raw const options) })?;
     Ok(())
 }
 
-/// Takes a program away from where [`tcx_egress_attach`] put it.
-pub(crate) fn tcx_egress_detach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<()> {
+/// Takes a program away from where [`tcx_attach`] put it.
+pub(crate) fn tcx_detach(program: BorrowedFd<'_>, ifindex: u32, is_egress: bool) -> io::Result<()> {
     let options = bpf_prog_detach_opts {
         sz: size_of::<bpf_prog_detach_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
     let target =
         i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let side = tcx_side(is_egress);
     // SAFETY: `options` outlives the call, which only reads it.
-    check(unsafe {
-        bpf_prog_detach_opts(program.as_raw_fd(), target, BPF_TCX_EGRESS, &raw const options)
-    })?;
+    check(unsafe { bpf_prog_detach_opts(program.as_raw_fd(), target, side, &raw const options) })?;
     Ok(())
 }
 
-/// Kernel's numbers of the programs on the egress side of an interface of the calling thread's
-/// network namespace, in the order in which they run.
-pub(crate) fn tcx_egress_query(ifindex: u32) -> io::Result<Vec<u32>> {
+/// Kernel's numbers of the programs on one side of an interface of the calling thread's network
+/// namespace, in the order in which they run.
+pub(crate) fn tcx_query(ifindex: u32, is_egress: bool) -> io::Result<Vec<u32>> {
     /// The kernel allows 64 on one side of an interface (`BPF_MPROG_MAX`).
     const PROGRAM_COUNT_MAX: usize = 64;
     let mut ids = [0_u32; PROGRAM_COUNT_MAX];
@@ -211,7 +222,7 @@ pub(crate) fn tcx_egress_query(ifindex: u32) -> io::Result<Vec<u32>> {
     let target =
         i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: `options` and the list outlive the call, which writes at most `count` numbers.
-    check(unsafe { bpf_prog_query_opts(target, BPF_TCX_EGRESS, &raw mut options) })?;
+    check(unsafe { bpf_prog_query_opts(target, tcx_side(is_egress), &raw mut options) })?;
     // SAFETY: both fields of the union are the same 32-bit number.
     let count = unsafe { options.__bindgen_anon_1.count } as usize;
     Ok(ids.into_iter().take(count).collect())
@@ -360,7 +371,7 @@ pub(crate) fn tcx_link_create(
     };
     let target =
         i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let side = if is_egress { BPF_TCX_EGRESS } else { BPF_TCX_INGRESS };
+    let side = tcx_side(is_egress);
     // SAFETY: `options` outlives the call, which only reads it.
     let fd = check(unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), target, side, &raw const options)

@@ -112,8 +112,8 @@ impl Daemon {
             }
             return Ok(());
         }
-        for warning in &warnings {
-            self.messages.tell(warning);
+        for text in engine.paths().iter().chain(&warnings) {
+            self.messages.tell(text);
         }
         let status = if engine.is_adopted() {
             "filters packets, with the states of the daemon before"

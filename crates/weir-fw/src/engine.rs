@@ -52,7 +52,7 @@ pub(crate) use clock::boot_ns;
 pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
 pub(crate) use kill::kill;
-pub use preview::{not_ethernet, refusals_of_anchor, refusals_of_whole};
+pub use preview::{refusals_of_anchor, refusals_of_whole, unfilterable};
 pub(crate) use sources::kill_sources;
 pub(crate) use stages::Ways;
 pub use status::{stats_text, status_text};

@@ -88,9 +88,9 @@ refusals! {
         "sockets are not looked up";
     Os: "os",
         "there are no fingerprints of operating systems";
-    Rdomain: "on rdomain",
+    Rdomain: "on rdomain other than 0",
         "there is one routing domain, the network namespace";
-    RoutingTable: "rtable",
+    RoutingTable: "rtable other than 0",
         "routes are looked up in the main routing table";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
@@ -122,6 +122,14 @@ refusals! {
         "no packet could match it";
     IncompleteTable: "a table whose file could not be read",
         "it would run without its entries";
+}
+
+/// `on rdomain 0`: everything here is in it.
+const THE_RDOMAIN: (bool, u32) = (false, 0);
+
+/// Whether routes are to be looked up in another table than the main one, which is `rtable 0`.
+fn is_other_table(table: Option<u32>) -> bool {
+    table.is_some_and(|number| number != 0)
 }
 
 /// What is accepted although it changes nothing. The first four draw a warning.
@@ -273,8 +281,8 @@ impl Found {
             (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
             (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
             (Refusal::LogAllTranslated, rule.log.is_some_and(|log| log.all)),
-            (Refusal::Rdomain, rule.rdomain.is_some()),
-            (Refusal::RoutingTable, rule.options.rtable.is_some()),
+            (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
+            (Refusal::RoutingTable, is_other_table(rule.options.rtable)),
         ];
         let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
         let found = translation::refusals_of(rule).into_iter().chain(by_ends);
@@ -301,8 +309,8 @@ impl Found {
             (Refusal::ScrubAnchor, rule.anchor.is_some()),
             (Refusal::Route, rule.route.is_some()),
             (Refusal::Os, rule.os.is_some()),
-            (Refusal::Rdomain, rule.rdomain.is_some()),
-            (Refusal::RoutingTable, options.rtable.is_some()),
+            (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
+            (Refusal::RoutingTable, is_other_table(options.rtable)),
             (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
             (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
         ];
@@ -355,7 +363,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let options = &rule.options;
     let mut found = vec![
         (Refusal::Route, rule.route.is_some()),
-        (Refusal::Rdomain, rule.rdomain.is_some()),
+        (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
         (Refusal::Os, rule.os.is_some()),
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
@@ -365,7 +373,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
         (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
-        (Refusal::RoutingTable, options.rtable.is_some()),
+        (Refusal::RoutingTable, is_other_table(options.rtable)),
         (Refusal::Divert, options.divert.is_some()),
         (Refusal::Limiter, !options.limiters.is_empty()),
         (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),

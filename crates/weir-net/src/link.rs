@@ -106,6 +106,8 @@ pub struct LinkInfo {
     pub is_loopback: bool,
     /// Whether its frames are Ethernet's (the loopback interface's are not).
     pub is_ethernet: bool,
+    /// Whether its packets begin with the IP header: tun, WireGuard, PPP, tunnels to one end.
+    pub is_bare: bool,
     /// The VLAN that it is, on the interface that carries its frames; `None` if it is none.
     pub vlan: Option<Vlan>,
     /// Whether an XDP program is attached, in whichever mode.
@@ -363,6 +365,7 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         carrier_change_count: 0,
         is_loopback: message.header.flags.contains(LinkFlags::Loopback),
         is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
+        is_bare: is_bare(message),
         vlan: None,
         has_xdp: false,
         peer_ifindex: None,
@@ -400,6 +403,20 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         return Err(format!("interface `{}` came without 64-bit counters", link.name));
     }
     Ok(link)
+}
+
+/// Whether packets of an interface begin with the IP header (`dev_is_mac_header_xmit` of the
+/// kernel says of which there is a link header to send).
+fn is_bare(message: &LinkMessage) -> bool {
+    use LinkLayerType::{Ip6gre, Ipgre, None, Ppp, Rawip, Sit, Tunnel, Tunnel6};
+    match message.header.link_layer_type {
+        Ppp | Rawip | Tunnel | Tunnel6 | Sit | None => true,
+        // Without a remote end packets that leave have the outer header already.
+        Ipgre | Ip6gre => message.attributes.iter().any(|attribute| {
+            matches!(attribute, LinkAttribute::Broadcast(end) if end.iter().any(|byte| *byte != 0))
+        }),
+        _ => false,
+    }
 }
 
 /// The identifier of a VLAN interface.

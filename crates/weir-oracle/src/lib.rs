@@ -6,8 +6,8 @@
 //! construction, [`random`] makes cases to hold another one against it, and [`mod@format`],
 //! [`frame`], [`outcome`] and [`runner`] are for packet tests. [`fault`] and [`shaper`] are
 //! programs that lose, delay and limit packets exactly, [`mod@bench`] has the least programs that
-//! benchmarks compare with. [`count`] says how many random cases are run, and
-//! [`netns`] gives tests namespaces that are removed even when they are killed.
+//! benchmarks compare with. [`count`] says how many random cases are run, [`netns`] gives tests
+//! namespaces that are removed even when they are killed, and [`tunnel`] joins two of them.
 //!
 //! # Packet tests
 //!
@@ -80,5 +80,6 @@ pub mod random;
 pub mod reference;
 pub mod runner;
 pub mod shaper;
+pub mod tunnel;
 #[expect(dead_code, reason = "structures come as a whole")]
 mod types;

@@ -22,7 +22,7 @@ struct weir_fw_fragment_key {
 	__u32 id;
 	__u8 protocol;
 	__u8 family;
-	__u8 hook;		/* what the kernel forwards is seen at both */
+	__u8 hook;		/* what the kernel forwards is seen at two */
 	__u8 unused;
 };
 
@@ -84,7 +84,7 @@ static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *ke
 	 */
 	key->protocol = p->ip_protocol;
 	key->family = p->family;
-	key->hook = !!(p->flags & WEIR_PACKET_SKB);
+	key->hook = p->flags & WEIR_PACKET_SKB ? 1 + p->direction : 0;
 	key->unused = 0;
 }
 

@@ -192,6 +192,24 @@ __noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
 	return slot;
 }
 
+/* What the frame's destination says: whether it is for the interface that the packet came by. */
+static __always_inline void weir_fw_see_address(struct weir_fw_packet *p, void *data,
+						void *data_end)
+{
+	__u32 __weir_arena *mac = (__u32 __weir_arena *)weir_fw_interface(p->interface)->mac;
+	bool is_other;
+
+	if (data + sizeof(struct weir_eth) > data_end)
+		return;
+	is_other = *(__u32 *)data != mac[0] || *(__u16 *)(data + 4) != (__u16)mac[1];
+	if (is_other || p->vlan_bytes)
+		p->flags |= WEIR_PACKET_STAY;
+	if (*(__u8 *)data & WEIR_ETH_GROUP_BIT)
+		p->flags |= WEIR_PACKET_GROUP;
+	else if (is_other)
+		p->flags |= WEIR_PACKET_FOREIGN;
+}
+
 /*
  * By which interface the packet has come. What is not for its MAC address, or has a tag, is judged
  * like all else and then left to the kernel, which knows its VLAN interfaces and drops what belongs
@@ -199,28 +217,13 @@ __noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
  */
 static __always_inline bool weir_fw_receive(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
-	void *data = weir_xdp_data(ctx);
-	void *data_end = weir_xdp_data_end(ctx);
 	struct weir_fw_interface __weir_arena *interface;
 	__u8 slot = weir_fw_ifslot(ctx->ingress_ifindex);
 
 	p->interface = slot;
 	if (p->vlan_tci & WEIR_VLAN_ID_MASK)
 		p->interface = weir_fw_vlan_slot(slot, p->vlan_tci & WEIR_VLAN_ID_MASK);
-	interface = weir_fw_interface(p->interface);
-	if (data + sizeof(struct weir_eth) <= data_end) {
-		__u32 __weir_arena *mac = (__u32 __weir_arena *)interface->mac;
-
-		bool is_other = *(__u32 *)data != mac[0] ||
-				*(__u16 *)(data + 4) != (__u16)mac[1];
-
-		if (is_other || p->vlan_bytes)
-			p->flags |= WEIR_PACKET_STAY;
-		if (*(__u8 *)data & WEIR_ETH_GROUP_BIT)
-			p->flags |= WEIR_PACKET_GROUP;
-		else if (is_other)
-			p->flags |= WEIR_PACKET_FOREIGN;
-	}
+	weir_fw_see_address(p, weir_xdp_data(ctx), weir_xdp_data_end(ctx));
 	interface = weir_fw_interface(slot);
 	if (interface->flags & WEIR_FW_INTERFACE_VETH && weir_fw_is_partial(ctx, p)) {
 		p->flags |= WEIR_PACKET_STAY | WEIR_PACKET_PARTIAL;
@@ -472,10 +475,9 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	return WEIR_FW_CONTINUE;
 }
 
-/* From the route on: the way out. */
+/* From the route on: the way out. Where nothing is filtered, the packet has no ruleset. */
 static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_packet *p,
-					 struct weir_fw_hit *hit, struct weir_fw_scratch *scratch,
-					 bool is_filtered)
+					 struct weir_fw_hit *hit, struct weir_fw_scratch *scratch)
 {
 	struct weir_fw_route *route = &scratch->route;
 	int action;
@@ -494,14 +496,14 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	p->direction = WEIR_FW_OUT;
 	p->out_interface = route->interface;
 	scratch->scrub[0] = 0;
-	if (is_filtered && !weir_fw_skips(p->ruleset, route->interface)) {
+	if (p->ruleset && !weir_fw_skips(p->ruleset, route->interface)) {
 		weir_fw_ask_scrub(p);
 		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
 		weir_fw_translate_out(p, hit);
 	}
-	if (is_filtered && weir_fw_is_first_fragment(p)) {
+	if (p->ruleset && weir_fw_is_first_fragment(p)) {
 		action = weir_fw_open_ingress(ctx, p, false);
 		if (action)
 			return weir_fw_drop(p, action);
@@ -572,7 +574,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 		if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
 			return weir_fw_drop(p, WEIR_DROP(SHORT));
 	}
-	return weir_fw_leave(ctx, p, hit, scratch, is_filtered);
+	return weir_fw_leave(ctx, p, hit, scratch);
 }
 
 #endif /* WEIR_FW_INGRESS_H */

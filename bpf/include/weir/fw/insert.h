@@ -33,13 +33,21 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
 }
 
-/* Adds what a rule asks for to a record: a half, its rule, its interface and its alias. */
-static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u32 control,
-						  const struct weir_fw_packet *p,
-						  const struct weir_fw_decision *d, __u32 reverse,
-						  bool is_tracked)
+/* Of what weir_bucket_add_half() does. */
+#define WEIR_ADD_REVERSE (1 << 0) /* the packet is one from the record's other end */
+#define WEIR_ADD_TRACKED (1 << 1) /* its source counts the half */
+
+/*
+ * Adds what a rule asks for to a record: a half, its rule, its interface and its alias. Returns the
+ * control word, of which `control` is what it was. A function of its own, so that the verifier does
+ * not go on from each of its ways.
+ */
+__noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnull,
+				      const struct weir_fw_decision *d __arg_nonnull, __u32 slot,
+				      __u32 control, __u32 how)
 {
-	__u32 half = weir_half_of(p, reverse), bound;
+	__u32 reverse = how & WEIR_ADD_REVERSE, half = weir_half_of(p, reverse), bound;
+	weir_line *s = weir_state_line(slot);
 
 	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
 	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
@@ -49,7 +57,7 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 	if (d->scrub & WEIR_SCRUB_ALL_PACKETS)
 		control |= WEIR_STATE_SCRUB;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
-	if (is_tracked) {
+	if (how & WEIR_ADD_TRACKED) {
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
 		if (weir_source_is_global(d))
 			s->interface[half] |= WEIR_STATE_SOURCE_GLOBAL;
@@ -146,8 +154,8 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 	}
 	s = weir_state_line(slot);
 	control = weir_bucket_fill(s, slot, addresses, p, d);
-	control = weir_bucket_add_half(s, slot, control, p, d, 0,
-				       d->flags & WEIR_DECISION_SOURCE_TRACK);
+	control = weir_bucket_add_half(
+		p, d, slot, control, d->flags & WEIR_DECISION_SOURCE_TRACK ? WEIR_ADD_TRACKED : 0);
 	weir_bucket_count_in(d->alias ? weir_state_line(d->alias) : s, slot, 0, p->ip_bytes);
 	if (is_first) {
 		if (is_empty)
@@ -269,8 +277,8 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 				weir_limit_return_rule(p, d);
 			return drop;
 		}
-		s->control =
-			weir_bucket_add_half(s, slot, s->control, p, d, reverse, is_tracked);
+		s->control = weir_bucket_add_half(
+			p, d, slot, s->control, reverse | (is_tracked ? WEIR_ADD_TRACKED : 0));
 	}
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	return 0;

@@ -63,7 +63,7 @@ static __always_inline void weir_fw_ask_routes(void *ctx, bool is_skb, struct we
 	if (!weir_fw_asks_routes(p))
 		return;
 	if (is_skb)
-		weir_fw_routes_egress(ctx, p);
+		weir_fw_routes_skb(ctx, p);
 	else
 		weir_fw_routes_ingress(ctx, p);
 }
@@ -105,27 +105,23 @@ static __always_inline int weir_fw_ask_rules(void *ctx, bool is_skb, struct weir
 }
 
 /*
- * As weir_fw_evaluate(), for a ruleset that translates; `d` is all zero but for its tag. FreeBSD
- * keeps state of every packet that it translates, and its lists translate ICMP errors without one;
- * OpenBSD translates only what keeps state.
+ * As weir_fw_evaluate(), for a ruleset that translates; the decision is all zero but for its tag.
+ * FreeBSD keeps state of every packet that it translates, and its lists translate ICMP errors
+ * without one; OpenBSD translates only what keeps state.
  */
 static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 						    struct weir_fw_packet *p,
-						    struct weir_fw_walk *walk,
-						    struct weir_fw_decision *d)
+						    struct weir_fw_scratch *scratch)
 {
-	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
-	bool is_bound = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_BOUND;
 	const __u32 stateless = WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR;
+	struct weir_fw_decision *d = &scratch->decision;
+	struct weir_fw_walk *walk = &scratch->walk;
 	bool is_judged = weir_fw_begin(p, walk, d), is_logged;
-	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 log_rule;
 	int drop = 0;
 
-	if (!scratch)
-		return;
 	scratch->before.is_translated = 0;
-	if (!openbsd && !walk->asking.fragment) {
+	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD) && !walk->asking.fragment) {
 		drop = weir_fw_ask_lists(p, walk, d);
 		if (drop > 0) {
 			weir_fw_refuse_translation(d, drop);
@@ -149,9 +145,13 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 		}
 		weir_fw_end(p, walk, d);
 	}
-	if (scratch->before.is_translated && !openbsd && !(p->flags & stateless) &&
+	if (scratch->before.is_translated && !(p->flags & stateless) &&
+	    !(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD) &&
 	    !(d->flags & (WEIR_DECISION_BLOCK | WEIR_DECISION_KEEP_STATE)))
-		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
+		d->flags |= WEIR_DECISION_KEEP_STATE |
+			    (weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_BOUND ?
+				     WEIR_DECISION_IF_BOUND :
+				     0);
 	weir_fw_count_decided(p, d);
 	weir_fw_refuse_options(p, d);
 	if (!scratch->before.is_translated || d->flags & WEIR_DECISION_BLOCK)
@@ -176,7 +176,7 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 	scratch->before.is_translated = 0;
 	weir_fw_ask_routes(ctx, is_skb, p);
 	if (p->ruleset && weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_TRANSLATES)
-		weir_fw_ask_translating(ctx, is_skb, p, &scratch->walk, &scratch->decision);
+		weir_fw_ask_translating(ctx, is_skb, p, scratch);
 	else
 		weir_fw_evaluate(p, &scratch->walk, &scratch->decision);
 	p->tag = scratch->decision.tag;

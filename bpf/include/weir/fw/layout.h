@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 11,
+	WEIR_FW_LAYOUT_VERSION = 12,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -402,8 +402,8 @@ _Static_assert(sizeof(struct weir_fw_kept_set) == 64, "a set is one line");
 /* weir_fw_interface.flags */
 enum weir_fw_interface_flag {
 	WEIR_FW_INTERFACE_PRESENT = 1 << 0,
-	WEIR_FW_INTERFACE_ATTACHED = 1 << 2, /* our ingress program runs there */
-	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
+	WEIR_FW_INTERFACE_ATTACHED = 1 << 2, /* a program of ours judges what comes in there */
+	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* XDP's, in generic mode */
 	/* Frames can be redirected to it; if not, the kernel forwards what leaves by it. */
 	WEIR_FW_INTERFACE_XMIT = 1 << 4,
 	/* A veth in native mode: what its peer sends may have no checksum yet (partial.h), and what
@@ -421,8 +421,9 @@ struct weir_fw_interface {
 	__u8 vlan_next;		/* slot of the next one of the same parent; 0: the last */
 	__u8 mac[6];		/* frames for another one are not forwarded here */
 	/*
-	 * The slot as which our ingress program reads what comes by it, there or below a VLAN
-	 * interface; 0: none reads it. It is judged as it comes unless the ruleset skips that slot.
+	 * The slot as which a program of ours (XDP or tcx) reads what comes by it, there or below a
+	 * VLAN interface; 0: none reads it. It is judged as it comes unless the ruleset skips that
+	 * slot.
 	 */
 	__u8 read_as;
 	__u8 saw_partial;	/* of a veth: a packet came without its checksum (partial.h) */

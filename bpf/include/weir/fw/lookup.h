@@ -134,7 +134,7 @@ static __always_inline int weir_state_drop(struct weir_fw_hit *hit, __u32 reason
 	return WEIR_STATE_DROP;
 }
 
-/* Whether a packet at the egress hook was judged by weir_fw_ingress as it came in. */
+/* Whether a packet at the egress hook was judged as it came in. */
 static __always_inline bool weir_state_was_judged(const struct weir_fw_packet *p)
 {
 	struct weir_fw_interface __weir_arena *interface;
@@ -252,12 +252,17 @@ static __always_inline int weir_alias_follow(struct weir_fw_packet *p, struct we
 __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 				 struct weir_fw_hit *hit __arg_nonnull)
 {
-	__be32 came[4] = { p->dst[0], p->dst[1], p->dst[2], p->dst[3] };
+	/* Kept across the calls below as two words of stack, not four. */
+	union {
+		__u64 kept[2];
+		__be32 dst[4];
+	} came;
 	__u64 came_hash = p->hash;
 	__be16 came_port = p->dst_port;
 	int result = WEIR_STATE_MISS;
 	__u32 alias;
 
+	__builtin_memcpy(came.kept, p->dst, sizeof(came.kept));
 	alias = weir_alias_enter(p);
 	if (!alias)
 		return WEIR_STATE_MISS;
@@ -265,7 +270,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	/* A slot that has become another alias's, or a half that is bound to another interface. */
 	if (result == WEIR_STATE_HIT &&
 	    (!hit->covered[WEIR_FW_IN] ||
-	     !weir_alias_leads(alias, !hit->reverse, came[0], came_port, came_hash))) {
+	     !weir_alias_leads(alias, !hit->reverse, came.dst[0], came_port, came_hash))) {
 		weir_hit_clear(hit);
 		result = WEIR_STATE_MISS;
 	}
@@ -273,7 +278,7 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 		p->flags |= WEIR_PACKET_TRANSLATED;
 		return result;
 	}
-	weir_copy_address(p->dst, came);
+	__builtin_memcpy(p->dst, came.kept, sizeof(came.kept));
 	p->dst_port = came_port;
 	p->hash = came_hash;
 	return result;
@@ -286,9 +291,12 @@ static __always_inline bool weir_alias_is_asked(const struct weir_fw_packet *p)
 	       !(p->flags & (WEIR_PACKET_SKIPPED | WEIR_PACKET_TRANSLATED));
 }
 
-/* weir_state_lookup() for a packet that has its inside ends. */
-static __always_inline int weir_state_lookup_inside(struct weir_fw_packet *p,
-						    struct weir_fw_hit *hit)
+/*
+ * weir_state_lookup() for a packet that has its inside ends. A function of its own, so that what it
+ * needs of the stack is not also that of rules and aliases, which are asked after it.
+ */
+__noinline int weir_state_lookup_inside(struct weir_fw_packet *p __arg_nonnull,
+					struct weir_fw_hit *hit __arg_nonnull)
 {
 	__u32 home = weir_state_bucket(p->hash), control;
 	weir_line *line;
@@ -322,8 +330,7 @@ static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct we
 	return result;
 }
 
-__noinline int weir_state_track_out(struct weir_fw_packet *p __arg_nonnull,
-				    struct weir_fw_hit *hit __arg_nonnull)
+static __always_inline int weir_state_track_out(struct weir_fw_packet *p, struct weir_fw_hit *hit)
 {
 	return weir_state_lookup_inside(p, hit);
 }

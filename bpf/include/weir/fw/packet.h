@@ -27,7 +27,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_ICMP_ERROR = 1 << 3,     /* quotes a packet */
 	WEIR_PACKET_LOCAL = 1 << 4,	     /* for the box, or (egress) from it */
 	WEIR_PACKET_GROUP = 1 << 5,	     /* broadcast or multicast frame or address */
-	WEIR_PACKET_SKB = 1 << 6,	     /* at the egress hook: GSO may exceed the MTU */
+	WEIR_PACKET_SKB = 1 << 6,	     /* the kernel's: of a tcx program */
 	/* Of routes, only known if the ruleset asks for it, and where rules judge: routable.h. */
 	WEIR_PACKET_NO_ROUTE_BACK = 1 << 8,  /* no route to the source */
 	WEIR_PACKET_NO_ROUTE_TO = 1 << 9,    /* no route to the destination */
@@ -48,6 +48,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_SAW_ROUTING = 1 << 22,   /* has a routing header */
 	WEIR_PACKET_TRANSLATED = 1 << 23,    /* its ends are not those in the frame */
 	WEIR_PACKET_FOLLOWS_TRANSLATED = 1 << 24, /* its first fragment has been translated */
+	WEIR_PACKET_MERGED = 1 << 25,	     /* segments in one (GSO): longer than the MTU */
 };
 
 struct weir_fw_packet {

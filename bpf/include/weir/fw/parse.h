@@ -234,8 +234,8 @@ static __always_inline int weir_fw_parse_ipv4(struct weir_fw_packet *p, void *da
 		return WEIR_DROP(SHORT);
 	header_bytes = (ip->version_words & 0xf) * 4;
 	ip_bytes = bpf_ntohs(ip->total_bytes);
-	/* The kernel's own packets of more than 64 KiB (BIG TCP) have no length. */
-	if (ip_bytes == 0 && p->flags & WEIR_PACKET_SKB)
+	/* Merged segments of more than 64 KiB (BIG TCP) have no length. */
+	if (ip_bytes == 0 && p->flags & WEIR_PACKET_MERGED)
 		ip_bytes = frame_bytes - p->l3_at;
 	if (ip->version_words >> 4 != 4 || header_bytes < sizeof(*ip) ||
 	    ip_bytes < header_bytes || p->l3_at + ip_bytes > frame_bytes)
@@ -252,7 +252,7 @@ static __always_inline int weir_fw_parse_ipv4(struct weir_fw_packet *p, void *da
 	if (header_bytes != sizeof(*ip)) {
 		p->flags |= WEIR_PACKET_OPTIONS;
 		result = WEIR_PARSE_EXTENSIONS;
-	} else if (!(p->flags & WEIR_PACKET_SKB) && !weir_fw_ipv4_checksum_fits(ip)) {
+	} else if (p->direction == WEIR_FW_IN && !weir_fw_ipv4_checksum_fits(ip)) {
 		return WEIR_DROP(PROTO_CKSUM);
 	}
 	fragment = bpf_ntohs(ip->fragment);
@@ -280,7 +280,7 @@ static __always_inline int weir_fw_parse_ipv6(struct weir_fw_packet *p, void *da
 	if (first >> 28 != 6)
 		return WEIR_DROP(SHORT);
 	ip_bytes = sizeof(*ip) + bpf_ntohs(ip->payload_bytes);
-	if (ip->payload_bytes == 0 && p->flags & WEIR_PACKET_SKB)
+	if (ip->payload_bytes == 0 && p->flags & WEIR_PACKET_MERGED)
 		ip_bytes = frame_bytes - p->l3_at;
 	if (p->l3_at + ip_bytes > frame_bytes)
 		return WEIR_DROP(SHORT);
@@ -323,6 +323,17 @@ static __always_inline int weir_fw_parse_vlan(struct weir_fw_packet *p, void *da
 	return WEIR_PARSE_DONE;
 }
 
+/* From the IP header at p->l3_at on, which is one by the type that the link gives it. */
+static __always_inline int weir_fw_parse_l3(struct weir_fw_packet *p, void *data, void *data_end,
+					    __u32 frame_bytes, __be16 type)
+{
+	if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
+		return weir_fw_parse_ipv4(p, data, data_end, frame_bytes);
+	if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
+		return weir_fw_parse_ipv6(p, data, data_end, frame_bytes);
+	return WEIR_PARSE_NOT_IP;
+}
+
 /* All but the message: the caller goes on with weir_fw_parse_message(). */
 static __always_inline int weir_fw_parse_ip(struct weir_fw_packet *p, void *data, void *data_end,
 					    __u32 frame_bytes)
@@ -340,11 +351,7 @@ static __always_inline int weir_fw_parse_ip(struct weir_fw_packet *p, void *data
 		if (drop != WEIR_PARSE_DONE)
 			return drop;
 	}
-	if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
-		return weir_fw_parse_ipv4(p, data, data_end, frame_bytes);
-	if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
-		return weir_fw_parse_ipv6(p, data, data_end, frame_bytes);
-	return WEIR_PARSE_NOT_IP;
+	return weir_fw_parse_l3(p, data, data_end, frame_bytes, type);
 }
 
 /* Whether pf has nothing against an extension header behind those before it (pf_walk_header6()). */
@@ -413,10 +420,10 @@ static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, vo
 						    void *data_end)
 {
 	bool is_openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
-	__u32 end = p->l3_at + p->ip_bytes;
+	__u32 end = p->l3_at + p->ip_bytes, first_at = p->l4_at;
 	__u32 i;
 
-	for (i = 0; i < WEIR_EXTENSION_COUNT_MAX; i++) {
+	for (i = weir_fw_bound(WEIR_EXTENSION_COUNT_MAX); i && weir_fw_may_loop; i--) {
 		void *header = data + (p->l4_at & WEIR_FW_OFFSET_MASK);
 		bool is_behind = p->flags & WEIR_PACKET_FRAGMENT;
 		__u32 next_at, bytes;
@@ -427,7 +434,7 @@ static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, vo
 			return WEIR_PARSE_DONE;
 		if (p->l4_at + 8u > end || header + 8 > data_end)
 			return WEIR_DROP(SHORT);
-		drop = weir_fw_extension_fits(p, i == 0);
+		drop = weir_fw_extension_fits(p, p->l4_at == first_at);
 		if (drop != WEIR_PARSE_DONE)
 			return drop;
 		bytes = weir_fw_extension(p, is_openbsd, header);

@@ -113,8 +113,8 @@ __noinline int weir_fw_quoted_extensions_ingress(struct xdp_md *ctx,
 	return weir_fw_quoted_extensions(ctx, false, p);
 }
 
-__noinline int weir_fw_quoted_extensions_egress(struct __sk_buff *skb,
-						const struct weir_fw_packet *p __arg_nonnull)
+__noinline int weir_fw_quoted_extensions_skb(struct __sk_buff *skb,
+					     const struct weir_fw_packet *p __arg_nonnull)
 {
 	return weir_fw_quoted_extensions(skb, true, p);
 }
@@ -162,7 +162,7 @@ static __always_inline int weir_fw_error(void *ctx, bool is_skb, struct weir_fw_
 	q = &scratch->quoted;
 	drop = weir_fw_quoted_ip(ctx, is_skb, p, scratch);
 	if (!drop && weir_is_extension(p->family, q->protocol))
-		drop = is_skb ? weir_fw_quoted_extensions_egress(ctx, p) :
+		drop = is_skb ? weir_fw_quoted_extensions_skb(ctx, p) :
 				weir_fw_quoted_extensions_ingress(ctx, p);
 	if (!drop)
 		drop = weir_fw_quoted_ends(ctx, is_skb, p, q);
@@ -188,8 +188,8 @@ __noinline int weir_fw_error_ingress(struct xdp_md *ctx, struct weir_fw_packet *
 	return weir_fw_error(ctx, false, p, hit);
 }
 
-__noinline int weir_fw_error_egress(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull,
-				    struct weir_fw_hit *hit __arg_nonnull)
+__noinline int weir_fw_error_skb(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull,
+				 struct weir_fw_hit *hit __arg_nonnull)
 {
 	return weir_fw_error(skb, true, p, hit);
 }

@@ -26,8 +26,8 @@
 #define WEIR_FW_QUOTE_BYTES_MAX (576 - sizeof(struct weir_ipv4) - sizeof(struct weir_icmp))
 /* An ICMPv6 error has at most 1280 (RFC 4443, section 3.1). */
 #define WEIR_FW_QUOTE6_BYTES_MAX (1280 - sizeof(struct weir_ipv6) - sizeof(struct weir_icmp))
-/* No frame that XDP has in one piece is longer than a page. */
-#define WEIR_FW_CHUNK_COUNT_MAX (4096 / WEIR_FW_CHUNK_BYTES)
+/* No packet that is summed is longer than its header can say. */
+#define WEIR_FW_CHUNK_COUNT_MAX (65536 / WEIR_FW_CHUNK_BYTES)
 
 /* The sum of words in memory, in their own order; never above 2^36. */
 static __always_inline __u64 weir_fw_sum_words(const __u32 *words, __u32 count)
@@ -129,14 +129,10 @@ static __always_inline __u32 weir_fw_ip_header_bytes(__u32 family)
 	return family == WEIR_FW_INET ? sizeof(struct weir_ipv4) : sizeof(struct weir_ipv6);
 }
 
-/* Fills a frame of the right size. */
-static __always_inline bool weir_fw_fill_rst(void *data, void *data_end, __u32 l3_at,
+/* Fills a packet of the right size. */
+static __always_inline bool weir_fw_fill_rst(void *l3, void *data_end,
 					     const struct weir_fw_packet *p, __u8 ttl)
 {
-	void *l3 = data + l3_at;
-
-	if (data + sizeof(struct weir_eth) > data_end)
-		return false;
 	if (!ttl)
 		ttl = WEIR_FW_REPLY_TTL;
 	if (p->family == WEIR_FW_INET) {
@@ -157,7 +153,6 @@ static __always_inline bool weir_fw_fill_rst(void *data, void *data_end, __u32 l
 		weir_fw_put_ipv6(ip, p->dst, p->src, WEIR_PROTOCOL_TCP, ttl, sizeof(*tcp));
 		weir_fw_put_rst(tcp, p);
 	}
-	weir_fw_turn_mac(data);
 	return true;
 }
 
@@ -189,20 +184,24 @@ __noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
 	return weir_fw_sum(ctx, false, at, bytes);
 }
 
+/* The sum of the pseudo-header of a TCP segment. */
+static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p)
+{
+	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
+	       bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(weir_fw_message_bytes(p));
+}
+
 /* Whether a segment that is to be answered by a RST has the right checksum. */
 __noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
 					 const struct weir_fw_packet *p __arg_nonnull)
 {
-	__u32 bytes = weir_fw_message_bytes(p);
 	__u64 sum;
 
 	/* It is that of the whole segment. */
 	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_PARTIAL))
 		return true;
-	sum = (__u32)weir_fw_sum_frame(ctx, p->l4_at, bytes);
-	sum += weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
-	sum += bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
-	return weir_checksum(sum) == 0;
+	sum = (__u32)weir_fw_sum_frame(ctx, p->l4_at, weir_fw_message_bytes(p));
+	return weir_checksum(sum + weir_fw_sum_pseudo(p)) == 0;
 }
 
 /* What the kernel never looks a route up for, as a source or destination (`rt6_need_strict`). */
@@ -222,6 +221,8 @@ static __always_inline long weir_fw_find_own_address(void *ctx, struct weir_fw_s
 
 	__builtin_memset(f, 0, sizeof(*f));
 	f->ifindex = ifindex;
+	/* With none the kernel would say whether the packet, which is not sent, fits the MTU. */
+	f->tot_len = 1;
 	if (p->family == WEIR_FW_INET) {
 		f->family = WEIR_AF_INET;
 		f->ipv4_src = p->dst[0];
@@ -264,12 +265,11 @@ static __always_inline bool weir_fw_move_link(void *data, void *data_end, __u32 
 }
 
 /* The headers of an error around what it quotes, whose sum is given. */
-static __always_inline bool weir_fw_fill_error(void *data, void *data_end, __u32 l3_at,
+static __always_inline bool weir_fw_fill_error(void *l3, void *data_end,
 					       const struct weir_fw_packet *p,
 					       const __be32 *our_address, __u8 code,
 					       __u32 quote_bytes, __u64 sum)
 {
-	void *l3 = data + l3_at;
 	struct weir_icmp *icmp = l3 + weir_fw_ip_header_bytes(p->family);
 	__u32 bytes = sizeof(*icmp) + quote_bytes;
 
@@ -319,12 +319,16 @@ static __always_inline int weir_fw_reply_rst(struct xdp_md *ctx, const struct we
 {
 	__u32 bytes = p->l3_at + weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_tcp);
 	int now = weir_fw_frame_bytes(ctx);
+	void *data, *data_end;
 
 	if (bpf_xdp_adjust_tail(ctx, (int)bytes - now))
 		return XDP_DROP;
-	if (!weir_fw_fill_rst(weir_xdp_data(ctx), weir_xdp_data_end(ctx),
-			      p->l3_at & WEIR_FW_OFFSET_MASK, p, ttl))
+	data = weir_xdp_data(ctx);
+	data_end = weir_xdp_data_end(ctx);
+	if (data + sizeof(struct weir_eth) > data_end ||
+	    !weir_fw_fill_rst(data + (p->l3_at & WEIR_FW_OFFSET_MASK), data_end, p, ttl))
 		return XDP_DROP;
+	weir_fw_turn_mac(data);
 	return weir_fw_send_back(ctx);
 }
 
@@ -345,8 +349,8 @@ static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct 
 		return XDP_DROP;
 	if (!weir_fw_move_link(weir_xdp_data(ctx), weir_xdp_data_end(ctx), room_bytes,
 			       p->l3_at) ||
-	    !weir_fw_fill_error(weir_xdp_data(ctx), weir_xdp_data_end(ctx),
-				p->l3_at & WEIR_FW_OFFSET_MASK, p, scratch->fib.ipv6_src, code,
+	    !weir_fw_fill_error(weir_xdp_data(ctx) + (p->l3_at & WEIR_FW_OFFSET_MASK),
+				weir_xdp_data_end(ctx), p, scratch->fib.ipv6_src, code,
 				quote_bytes, sum))
 		return XDP_DROP;
 	return weir_fw_send_back(ctx);

@@ -35,6 +35,17 @@ static __always_inline long weir_fw_store(void *ctx, bool is_skb, __u32 at, void
 			bpf_xdp_store_bytes(ctx, at, from, bytes);
 }
 
+/*
+ * The same for a header that no checksum of its own covers, so that the sum which hardware may have
+ * made of the whole packet follows (CHECKSUM_COMPLETE of the kernel's skbuff.h).
+ */
+static __always_inline long weir_fw_store_uncovered(void *ctx, bool is_skb, __u32 at, void *from,
+						    __u32 bytes)
+{
+	return is_skb ? bpf_skb_store_bytes(ctx, at, from, bytes, BPF_F_RECOMPUTE_CSUM) :
+			bpf_xdp_store_bytes(ctx, at, from, bytes);
+}
+
 /* What a sum changes by where one word takes the place of another: less than 2^33. */
 static __always_inline __u64 weir_sum_change(__u32 from, __u32 to)
 {
@@ -55,10 +66,11 @@ static __always_inline __u16 weir_sum_apply(__u16 checksum, __u64 change)
 
 /*
  * Puts addresses into the IP header at an offset, and its checksum; returns what the sum of the
- * addresses has changed by, or -1.
+ * addresses has changed by, or -1. One that is quoted is covered by the checksum of who quotes it.
  */
-static __always_inline __s64 weir_fw_rewrite_ip(void *ctx, bool is_skb, __u32 at, __u32 family,
-						const __be32 *src, const __be32 *dst)
+static __always_inline __s64 weir_fw_rewrite_ip(void *ctx, bool is_skb, __u32 at, bool is_quoted,
+						__u32 family, const __be32 *src,
+						const __be32 *dst)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u64 change = 0;
@@ -87,9 +99,12 @@ static __always_inline __s64 weir_fw_rewrite_ip(void *ctx, bool is_skb, __u32 at
 		scratch->ipv6.dst[i] = dst[i];
 	}
 	change = weir_sum_fold(change);
-	return weir_fw_store(ctx, is_skb, at, &scratch->ipv6, sizeof(scratch->ipv6)) ?
-		       -1 :
-		       (__s64)change;
+	if (is_quoted ?
+		    weir_fw_store(ctx, is_skb, at, &scratch->ipv6, sizeof(scratch->ipv6)) :
+		    weir_fw_store_uncovered(ctx, is_skb, at, &scratch->ipv6,
+					    sizeof(scratch->ipv6)))
+		return -1;
+	return change;
 }
 
 /* Where the checksum of a protocol's message stands; 0: it has none that covers its addresses. */
@@ -200,7 +215,7 @@ static __always_inline __s64 weir_fw_rewrite_quoted(void *ctx, bool is_skb,
 	    weir_fw_load(ctx, is_skb, along->l3_at, &scratch->ipv4, sizeof(scratch->ipv4)))
 		return -1;
 	before = scratch->ipv4.checksum;
-	addresses = weir_fw_rewrite_ip(ctx, is_skb, along->l3_at, along->family, along->dst,
+	addresses = weir_fw_rewrite_ip(ctx, is_skb, along->l3_at, true, along->family, along->dst,
 				       along->src);
 	if (addresses < 0)
 		return -1;
@@ -235,8 +250,8 @@ __noinline __s64 weir_fw_rewrite_quoted_ingress(struct xdp_md *ctx,
 	return weir_fw_rewrite_quoted(ctx, false, p);
 }
 
-__noinline __s64 weir_fw_rewrite_quoted_egress(struct __sk_buff *skb,
-					       const struct weir_fw_packet *p __arg_nonnull)
+__noinline __s64 weir_fw_rewrite_quoted_skb(struct __sk_buff *skb,
+					    const struct weir_fw_packet *p __arg_nonnull)
 {
 	return weir_fw_rewrite_quoted(skb, true, p);
 }
@@ -247,13 +262,13 @@ static __always_inline int weir_fw_rewrite(void *ctx, bool is_skb, const struct 
 	__s64 addresses, message = 0;
 	__u32 at;
 
-	addresses = weir_fw_rewrite_ip(ctx, is_skb, p->l3_at, p->family, p->src, p->dst);
+	addresses = weir_fw_rewrite_ip(ctx, is_skb, p->l3_at, false, p->family, p->src, p->dst);
 	if (addresses < 0)
 		return -1;
 	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
 		return 0;
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
-		message = is_skb ? weir_fw_rewrite_quoted_egress(ctx, p) :
+		message = is_skb ? weir_fw_rewrite_quoted_skb(ctx, p) :
 				   weir_fw_rewrite_quoted_ingress(ctx, p);
 	else
 		message = weir_fw_rewrite_ends(ctx, is_skb, p);
@@ -275,14 +290,14 @@ __noinline int weir_fw_rewrite_ingress(struct xdp_md *ctx,
 	return weir_fw_rewrite(ctx, false, p);
 }
 
-__noinline int weir_fw_rewrite_egress(struct __sk_buff *skb,
-				      const struct weir_fw_packet *p __arg_nonnull)
+__noinline int weir_fw_rewrite_skb(struct __sk_buff *skb,
+				   const struct weir_fw_packet *p __arg_nonnull)
 {
 	return weir_fw_rewrite(skb, true, p);
 }
 
 /* Gives a descriptor the ends that stand in the frame. 0, or -1 if it is not what it was. */
-__noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
+static __always_inline int weir_fw_recall(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 ports;
@@ -290,12 +305,12 @@ __noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	if (!scratch)
 		return -1;
 	if (p->family == WEIR_FW_INET) {
-		if (weir_fw_load(ctx, false, p->l3_at, &scratch->ipv4, sizeof(scratch->ipv4)))
+		if (weir_fw_load(ctx, is_skb, p->l3_at, &scratch->ipv4, sizeof(scratch->ipv4)))
 			return -1;
 		p->src[0] = scratch->ipv4.src;
 		p->dst[0] = scratch->ipv4.dst;
 	} else {
-		if (weir_fw_load(ctx, false, p->l3_at, &scratch->ipv6, sizeof(scratch->ipv6)))
+		if (weir_fw_load(ctx, is_skb, p->l3_at, &scratch->ipv6, sizeof(scratch->ipv6)))
 			return -1;
 		weir_copy_address(p->src, scratch->ipv6.src);
 		weir_copy_address(p->dst, scratch->ipv6.dst);
@@ -307,18 +322,28 @@ __noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	    !(p->flags & WEIR_PACKET_ICMP_ERROR)) {
 		__be16 id;
 
-		if (weir_fw_load(ctx, false, p->l4_at + WEIR_ICMP_ID_AT, &id, sizeof(id)))
+		if (weir_fw_load(ctx, is_skb, p->l4_at + WEIR_ICMP_ID_AT, &id, sizeof(id)))
 			return -1;
 		weir_icmp_ends(p, p->icmp_type, id);
 		return 0;
 	}
 	if (p->protocol != WEIR_PROTOCOL_TCP && p->protocol != WEIR_PROTOCOL_UDP)
 		return 0;
-	if (weir_fw_load(ctx, false, p->l4_at, &ports, sizeof(ports)))
+	if (weir_fw_load(ctx, is_skb, p->l4_at, &ports, sizeof(ports)))
 		return -1;
 	p->src_port = (__be16)ports;
 	p->dst_port = (__be16)(ports >> 16);
 	return 0;
+}
+
+__noinline int weir_fw_recall_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_fw_recall(ctx, false, p);
+}
+
+__noinline int weir_fw_recall_skb(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_fw_recall(skb, true, p);
 }
 
 #endif /* WEIR_FW_REWRITE_H */

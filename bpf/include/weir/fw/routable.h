@@ -82,7 +82,7 @@ __noinline int weir_fw_routes_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	return 0;
 }
 
-__noinline int weir_fw_routes_egress(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull)
+__noinline int weir_fw_routes_skb(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull)
 {
 	weir_fw_find_routes(skb, p, skb->ifindex);
 	return 0;

@@ -19,7 +19,7 @@
 #define WEIR_FW_CHUNK_BYTES 64
 
 #define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 136
-#define WEIR_FW_SCRATCH_HEADERS_BYTES 80
+#define WEIR_FW_SCRATCH_ANSWER_BYTES 1280
 /* Aliases that end with the records of a bucket, as far as they are noted; a power of two. */
 #define WEIR_FW_SCRATCH_ENDED 8
 
@@ -59,10 +59,10 @@ struct weir_fw_scratch {
 	__u8 chunk[WEIR_FW_CHUNK_BYTES];
 	/* struct weir_fw_fragments, before it is in its map. */
 	__u64 fragments[WEIR_FW_SCRATCH_FRAGMENTS_BYTES / 8];
-	__u64 headers[WEIR_FW_SCRATCH_HEADERS_BYTES / 8]; /* of an answer */
+	__u64 answer[WEIR_FW_SCRATCH_ANSWER_BYTES / 8]; /* to a packet of the kernel's */
 	__u64 ended[WEIR_FW_SCRATCH_ENDED]; /* hashes of the wire keys of records that ended */
 	__u32 ended_count;
-	__u32 unused;
+	__u32 mac[3];		/* addresses that such an answer goes by */
 };
 
 struct {

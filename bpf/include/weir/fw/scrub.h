@@ -123,7 +123,7 @@ static __always_inline int weir_scrub_ip(void *ctx, bool is_skb, struct weir_fw_
 	p->ttl = weir_scrub_new_ttl(ipv6->hop_limit, word);
 	ipv6->version_class_flow = bpf_htonl((classes & 0xf00fffff) | (__u32)p->tos << 20);
 	ipv6->hop_limit = p->ttl;
-	return weir_fw_store(ctx, is_skb, p->l3_at, ipv6, sizeof(*ipv6)) ? -1 : 0;
+	return weir_fw_store_uncovered(ctx, is_skb, p->l3_at, ipv6, sizeof(*ipv6)) ? -1 : 0;
 }
 
 /*
@@ -216,8 +216,8 @@ __noinline int weir_fw_scrub_ingress(struct xdp_md *ctx, struct weir_fw_packet *
 	return weir_fw_scrub(ctx, false, p, word);
 }
 
-__noinline int weir_fw_scrub_egress(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull,
-				    __u64 word)
+__noinline int weir_fw_scrub_skb(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull,
+				 __u64 word)
 {
 	return weir_fw_scrub(skb, true, p, word);
 }

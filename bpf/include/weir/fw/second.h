@@ -161,6 +161,8 @@ static __noinline int weir_second_touch(struct weir_stage_lines *lines)
 			break;
 		touched += weir_read_once(weir_state_line(lines->home[i])->control);
 	}
+	/* Read again, so that the verifier does not go on from each count by itself. */
+	count = weir_read_once(lines->count);
 	for (i = 0; i < WEIR_STAGE_LINES_MAX; i++) {
 		if (i >= count)
 			break;
@@ -176,8 +178,8 @@ static __noinline int weir_second_touch(struct weir_stage_lines *lines)
 }
 
 /* What is known of the packet, and its state if that covers it; WEIR_QUICK_NOT as in quick.h. */
-static __noinline int weir_second_quick(struct xdp_md *ctx, __u32 home,
-					const struct weir_fw_route *route)
+static __always_inline int weir_second_quick(struct xdp_md *ctx, __u32 home,
+					     const struct weir_fw_route *route)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
 	struct weir_fw_packet key = {};
@@ -223,8 +225,18 @@ static __always_inline int weir_fw_judge_first(struct xdp_md *ctx)
 	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx, 0);
 }
 
-/* `is_sent`: by a device, which must be the one that the way leads to. */
-static __always_inline int weir_fw_judge_second(struct xdp_md *ctx, bool is_sent)
+/* What the device's program says of a packet that was judged: it leaves by that, or not at all. */
+static __always_inline int weir_second_verdict(int action)
+{
+	return action == XDP_REDIRECT ? XDP_PASS : XDP_DROP;
+}
+
+/*
+ * The second stage of a packet that the quick way is for; WEIR_QUICK_NOT: it is not. A function of
+ * its own, so that its stack is not the longer way's as well. `is_sent`: by a device, which must be
+ * the one that the way leads to.
+ */
+static __noinline int weir_second_stage(struct xdp_md *ctx, bool is_sent)
 {
 	struct weir_stage_note *note = (void *)(long)ctx->data_meta;
 	struct weir_stage_lines *lines = weir_stage_lines();
@@ -250,9 +262,16 @@ static __always_inline int weir_fw_judge_second(struct xdp_md *ctx, bool is_sent
 	    (__u16)weir_fw_control()->generation != (__u16)generation)
 		return weir_second_lost(ctx, scratch);
 	action = weir_second_quick(ctx, home, &scratch->route);
-	if (action == WEIR_QUICK_NOT)
-		action = weir_fw_receive_any(ctx, WEIR_PACKET_SECOND);
-	return action == XDP_REDIRECT ? XDP_PASS : XDP_DROP;
+	return action == WEIR_QUICK_NOT ? action : weir_second_verdict(action);
+}
+
+static __always_inline int weir_fw_judge_second(struct xdp_md *ctx, bool is_sent)
+{
+	int action = weir_second_stage(ctx, is_sent);
+
+	if (action != WEIR_QUICK_NOT)
+		return action;
+	return weir_second_verdict(weir_fw_receive_any(ctx, WEIR_PACKET_SECOND));
 }
 
 SEC("xdp")

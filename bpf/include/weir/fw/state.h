@@ -59,8 +59,8 @@ static __always_inline void weir_state_touch(struct weir_fw_packet *p);
  * counted; WEIR_STATE_DROP if the packet does not fit then (hit->reason). A record that does not
  * cover the hook has no say before the rules. A packet that comes in by the wire key of a
  * translated record gets the inside destination if it is a hit (alias.h).
- * Uses p->hash, p->direction, p->interface; at the egress hook also p->out_interface. What the
- * ingress program has tracked is not tracked there again.
+ * Uses p->hash, p->direction, p->interface; at the egress hook also p->out_interface. What was
+ * tracked as it came in is not tracked there again.
  */
 static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit);
 
@@ -68,7 +68,7 @@ static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct we
  * For the way out of a packet whose record covers it, after a way in that was not tracked
  * (WEIR_HIT_TRACKED): the same again with p->direction == WEIR_FW_OUT.
  */
-__noinline int weir_state_track_out(struct weir_fw_packet *p, struct weir_fw_hit *hit);
+static __always_inline int weir_state_track_out(struct weir_fw_packet *p, struct weir_fw_hit *hit);
 
 /*
  * Keeps state as a decision with WEIR_DECISION_KEEP_STATE asks: makes a record, or adds the half of

@@ -347,7 +347,7 @@ static __always_inline weir_line *weir_bucket_counter(weir_line *s)
 }
 
 /* Moves what a line has counted in a direction to its account. */
-static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
+__noinline int weir_bucket_carry(__u32 slot, __u32 reverse)
 {
 	struct weir_account __weir_arena *account = weir_account_at(slot);
 	weir_line *s = weir_state_line(slot), *counter = weir_bucket_counter(s);
@@ -365,6 +365,7 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_SCRUB_SHIFT,
 			 count & WEIR_STATE_COUNT_BYTES_MAX);
 	counter->count[reverse & 1] = 0;
+	return 0;
 }
 
 /* Counts a packet in a line: that of the record in the slot, or the one that counts for it. */

@@ -1,5 +1,5 @@
 //! Finds programs of a firewall that runs already, and their memory: a restarted daemon, and every
-//! command that only looks, go this way. The interface's XDP program leads to its maps, and the
+//! command that only looks, go this way. A program on an interface leads to its maps, and the
 //! arena's first page says the rest.
 
 use std::io;
@@ -11,11 +11,12 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
-    LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP,
+    ARENA_MAP, Arena, ArenaError, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP,
+    OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
 };
-use super::{attach, layout, load};
+use super::{attach, layout, load, tcx};
 use crate::object::LoadError;
+use crate::sys;
 
 /// Why a running firewall could not be adopted.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,8 @@ pub enum AdoptError {
     #[error(transparent)]
     Load(#[from] LoadError),
 }
+
+pub(super) const MISSING: AdoptError = AdoptError::Damaged("a program is missing");
 
 /// What the kernel says of a program.
 struct Found {
@@ -87,23 +90,23 @@ fn take(maps: &[(String, MapHandle)], map_name: &str) -> Result<Option<MapHandle
 }
 
 impl Firewall {
-    /// The firewall whose ingress program is on one of these interfaces of the calling thread's
+    /// The firewall of which a program is on one of these interfaces of the calling thread's
     /// network namespace; `None` if there is none. Interfaces that have gone are passed over.
     ///
     /// # Errors
     /// [`AdoptError`] if there is one, but it cannot be looked at.
     pub fn adopt(ifindexes: &[u32]) -> Result<Option<Self>, AdoptError> {
+        let all = programs();
+        let is_ours = |found: &&Found| attached_names().any(|name| named(&found.name, name));
         for &ifindex in ifindexes {
-            let program = match attach::xdp_program(ifindex) {
-                Ok(program) => program,
+            let ids = match attach::program_ids(ifindex) {
+                Ok(ids) => ids,
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(AdoptError::Query(error)),
             };
-            let Some((id, fd)) = program else { continue };
-            let all = programs();
-            let Some(ingress) = all.iter().find(|found| found.id == id) else { continue };
-            if named(&ingress.name, INGRESS) {
-                return Self::adopt_program(fd, ingress, &all).map(Some);
+            let ours = all.iter().filter(is_ours).find(|found| ids.contains(&found.id));
+            if let Some(found) = ours {
+                return Self::adopt_program(found, &all).map(Some);
             }
         }
         Ok(None)
@@ -157,12 +160,12 @@ impl Firewall {
     /// The maps of the ingress program, by name.
     pub(super) fn maps(&self) -> Result<Vec<(String, MapHandle)>, AdoptError> {
         let all = programs();
-        let ingress = all.iter().find(|found| found.id == self.ids.ingress);
-        maps(&ingress.ok_or(AdoptError::Damaged("a program is missing"))?.map_ids)
+        let ingress = all.iter().find(|found| found.id == self.ingress_id);
+        maps(&ingress.ok_or(MISSING)?.map_ids)
     }
 
-    fn adopt_program(fd: OwnedFd, ingress: &Found, all: &[Found]) -> Result<Self, AdoptError> {
-        let maps = maps(&ingress.map_ids)?;
+    fn adopt_program(found: &Found, all: &[Found]) -> Result<Self, AdoptError> {
+        let maps = maps(&found.map_ids)?;
         let arena = take(&maps, ARENA_MAP)?.ok_or(AdoptError::Damaged("no arena"))?;
         let arena_id =
             arena.info().map_err(|error| AdoptError::Query(io::Error::other(error.to_string())))?;
@@ -176,33 +179,39 @@ impl Firewall {
         let arena = Arena::new(&arena)?;
         // Before the other maps, of which another version may have others.
         let regions = regions(&arena)?;
+        let (ingress, maps) = match running(INGRESS) {
+            Some(found) => (fd_of(found)?, self::maps(&found.map_ids)?),
+            None => ingress_again(&maps)?,
+        };
+        let ingress_id = sys::program_id(ingress.as_fd()).map_err(AdoptError::Query)?;
         let exits = take(&maps, EXITS_MAP)?.ok_or(AdoptError::Damaged("no exits"))?;
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
-        let damaged = || AdoptError::Damaged("a program is missing");
         // What is attached nowhere, and at no exit, went with the process that loaded it.
-        let missing: Vec<&str> = [SWEEP, EGRESS, SECOND]
+        let missing: Vec<&str> = [SWEEP, SECOND]
             .into_iter()
             .filter(|name| *name == SWEEP || running(name).is_none())
             .collect();
         let mut loaded = load::load_again(&missing, &maps)?.into_iter();
-        let sweep = loaded.next().ok_or_else(damaged)?;
-        let mut found_or_loaded = |name: &str| match running(name) {
-            Some(found) => attach::program(found.id).map_err(AdoptError::Query),
-            None => loaded.next().ok_or_else(damaged),
+        let sweep = loaded.next().ok_or(MISSING)?;
+        let second = match running(SECOND) {
+            Some(found) => fd_of(found)?,
+            None => loaded.next().ok_or(MISSING)?,
         };
-        let egress = found_or_loaded(EGRESS)?;
-        let second = found_or_loaded(SECOND)?;
-        let egress_id = load::program_id(egress.as_fd()).map_err(AdoptError::Query)?;
-        let ids = Ids { ingress: ingress.id, egress: egress_id };
+        let programs = tcx::Programs::default();
+        for name in tcx::names() {
+            if let Some(found) = running(name) {
+                programs.add(name, fd_of(found)?).map_err(AdoptError::Query)?;
+            }
+        }
         Ok(Self {
-            ingress: fd,
-            egress,
+            ingress,
+            ingress_id,
+            tcx: programs,
             second,
             sweep,
-            ids,
             exits,
             log,
             overloads,
@@ -213,6 +222,22 @@ impl Firewall {
             moving: Moving::default(),
         })
     }
+}
+
+/// The ingress program with its maps, where no interface has XDP: it went with the process that
+/// loaded it, and so did those of its maps that no other program has.
+fn ingress_again(
+    theirs: &[(String, MapHandle)],
+) -> Result<(OwnedFd, Vec<(String, MapHandle)>), AdoptError> {
+    let ingress = load::load_again(&[INGRESS], theirs)?.pop().ok_or(MISSING)?;
+    let id = sys::program_id(ingress.as_fd()).map_err(AdoptError::Query)?;
+    let found = programs().into_iter().find(|found| found.id == id).ok_or(MISSING)?;
+    Ok((ingress, maps(&found.map_ids)?))
+}
+
+/// A handle to a program.
+fn fd_of(found: &Found) -> Result<OwnedFd, AdoptError> {
+    attach::program(found.id).map_err(AdoptError::Query)
 }
 
 /// Whether an interface has gone since its index was read.

@@ -6,28 +6,37 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use libbpf_rs::{Program, Xdp, XdpFlags};
 
 use super::Firewall;
+use super::tcx::Side;
 use crate::attach::{AttachError, Mode};
 use crate::sys;
+
+/// Which program judges what comes in by an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// XDP's in the driver, which forwards what passes.
+    Native,
+    /// XDP's behind the driver, which forwards too.
+    Generic,
+    /// One on the kernel's packets (tcx), which the kernel forwards.
+    Tcx,
+}
+
+impl From<Mode> for Path {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Native => Self::Native,
+            Mode::Generic => Self::Generic,
+        }
+    }
+}
 
 /// What of a firewall is on an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attachment {
-    /// The mode of the ingress program; `None` if it is not there.
-    pub ingress: Option<Mode>,
-    /// Whether the egress program is there.
+    /// Which program judges what comes in; `None` if there is none.
+    pub ingress: Option<Path>,
+    /// Whether there is one for what leaves.
     pub egress: bool,
-}
-
-/// Why the egress program could not be attached or detached.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {verb} the egress program at the interface with index {ifindex}: {source}")]
-pub struct EgressError {
-    /// "attach" or "detach".
-    pub verb: &'static str,
-    /// Index of the interface.
-    pub ifindex: u32,
-    /// What the kernel returned.
-    pub source: io::Error,
 }
 
 /// Turns libbpf's error of a netlink request into the system's.
@@ -86,24 +95,22 @@ impl Firewall {
     /// [`AttachError`] if the driver has no XDP in that mode, or another program is there.
     pub fn attach(&self, ifindex: u32, mode: Mode) -> Result<(), AttachError> {
         let failed = |source| AttachError::new(ifindex, source);
-        if self.attachment(ifindex).map_err(failed)?.ingress == Some(mode) {
+        if self.xdp_attached(ifindex).map_err(failed)? == Some(mode) {
             return Ok(());
         }
         xdp_attach(self.ingress.as_fd(), ifindex, mode).map_err(failed)
     }
 
-    /// Puts the egress program on an interface of the calling thread's network namespace, before
-    /// none and behind all others. It stays when the process ends; if it is there already, that is
-    /// fine.
-    ///
-    /// # Errors
-    /// What the kernel returned.
-    pub fn attach_egress(&self, ifindex: u32) -> Result<(), EgressError> {
-        let failed = |source| EgressError { verb: "attach", ifindex, source };
-        if self.attachment(ifindex).map_err(failed)?.egress {
-            return Ok(());
-        }
-        sys::tcx_egress_attach(self.egress.as_fd(), ifindex).map_err(failed)
+    /// The mode of this firewall's XDP program on an interface.
+    fn xdp_attached(&self, ifindex: u32) -> io::Result<Option<Mode>> {
+        let (native, generic) = xdp_ids(ifindex)?;
+        Ok(if native == self.ingress_id {
+            Some(Mode::Native)
+        } else if generic == self.ingress_id {
+            Some(Mode::Generic)
+        } else {
+            None
+        })
     }
 
     /// What of this firewall is on an interface of the calling thread's network namespace.
@@ -111,19 +118,15 @@ impl Firewall {
     /// # Errors
     /// What the kernel returned: there is no such interface.
     pub fn attachment(&self, ifindex: u32) -> io::Result<Attachment> {
-        let (native, generic) = xdp_ids(ifindex)?;
-        let ingress = if native == self.ids.ingress {
-            Some(Mode::Native)
-        } else if generic == self.ids.ingress {
-            Some(Mode::Generic)
-        } else {
-            None
+        let ingress = match self.xdp_attached(ifindex)? {
+            Some(mode) => Some(mode.into()),
+            None => self.tcx_attached(ifindex, Side::In)?.map(|_| Path::Tcx),
         };
-        let egress = sys::tcx_egress_query(ifindex)?.contains(&self.ids.egress);
+        let egress = self.tcx_attached(ifindex, Side::Out)?.is_some();
         Ok(Attachment { ingress, egress })
     }
 
-    /// Takes both programs of this firewall off an interface of the calling thread's network
+    /// Takes all programs of this firewall off an interface of the calling thread's network
     /// namespace, as far as they are there.
     ///
     /// # Errors
@@ -133,34 +136,37 @@ impl Firewall {
         self.detach_egress(ifindex)
     }
 
-    /// Takes the ingress program alone off such an interface, if it is there: the other one stays,
-    /// and is never away meanwhile.
+    /// Takes what judges packets that come in off such an interface, if it is there: what judges
+    /// those that leave stays, and is never away meanwhile.
     ///
     /// # Errors
     /// What the kernel returned: there is no such interface.
     pub fn detach_ingress(&self, ifindex: u32) -> io::Result<()> {
-        let Some(mode) = self.attachment(ifindex)?.ingress else { return Ok(()) };
-        let detached = Xdp::new(self.ingress.as_fd()).detach(index(ifindex)?, flags(mode));
-        detached.map_err(|error| system_error(&error))
+        if let Some(mode) = self.xdp_attached(ifindex)? {
+            let detached = Xdp::new(self.ingress.as_fd()).detach(index(ifindex)?, flags(mode));
+            detached.map_err(|error| system_error(&error))?;
+        }
+        self.detach_tcx(ifindex, Side::In)
     }
 
-    /// The same of the egress program.
+    /// The other way round.
     ///
     /// # Errors
     /// What the kernel returned: there is no such interface.
     pub fn detach_egress(&self, ifindex: u32) -> io::Result<()> {
-        if self.attachment(ifindex)?.egress {
-            sys::tcx_egress_detach(self.egress.as_fd(), ifindex)?;
-        }
-        Ok(())
+        self.detach_tcx(ifindex, Side::Out)
     }
 }
 
-/// A handle to the XDP program on an interface of the calling thread's network namespace.
-pub(super) fn xdp_program(ifindex: u32) -> io::Result<Option<(u32, OwnedFd)>> {
+/// The kernel's numbers of all programs on an interface of the calling thread's network namespace
+/// that may be a firewall's: XDP's and those for traffic control.
+pub(super) fn program_ids(ifindex: u32) -> io::Result<Vec<u32>> {
     let (native, generic) = xdp_ids(ifindex)?;
-    let id = if native == 0 { generic } else { native };
-    if id == 0 { Ok(None) } else { program(id).map(|program| Some((id, program))) }
+    let mut ids: Vec<u32> = [native, generic].into_iter().filter(|id| *id != 0).collect();
+    for side in Side::BOTH {
+        ids.append(&mut sys::tcx_query(ifindex, side.is_egress())?);
+    }
+    Ok(ids)
 }
 
 /// A handle to a program by its number.
@@ -182,10 +188,12 @@ pub(super) fn remove(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::R
             was_there = true;
         }
     }
-    for id in sys::tcx_egress_query(ifindex)? {
-        if is_ours(id, super::EGRESS) {
-            sys::tcx_egress_detach(program(id)?.as_fd(), ifindex)?;
-            was_there = true;
+    for side in Side::BOTH {
+        for id in sys::tcx_query(ifindex, side.is_egress())? {
+            if side.names().iter().any(|name| is_ours(id, name)) {
+                sys::tcx_detach(program(id)?.as_fd(), ifindex, side.is_egress())?;
+                was_there = true;
+            }
         }
     }
     Ok(was_there)
@@ -194,11 +202,6 @@ pub(super) fn remove(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::R
 /// Whether an interface of the calling thread's network namespace has a program of which `is_ours`
 /// says so.
 pub(super) fn has(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::Result<bool> {
-    let (native, generic) = xdp_ids(ifindex)?;
-    let has_ingress = [native, generic].iter().any(|id| *id != 0 && is_ours(*id, super::INGRESS));
-    let has_egress = || {
-        let ids = sys::tcx_egress_query(ifindex)?;
-        Ok(ids.iter().any(|id| is_ours(*id, super::EGRESS)))
-    };
-    if has_ingress { Ok(true) } else { has_egress() }
+    let ids = program_ids(ifindex)?;
+    Ok(ids.into_iter().any(|id| super::attached_names().any(|name| is_ours(id, name))))
 }

@@ -1,7 +1,7 @@
 //! Loads the programs, lays out the arena and fills in its first page.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use weir_wire::random::splitmix64;
 use super::index::Moving;
 use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
-    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout,
+    ARENA_MAP, Arena, ArenaError, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OBJECT,
+    OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout, tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -110,8 +110,8 @@ impl Firewall {
     }
 
     /// Makes memory and tables what they are after a load, for these sizes: for tests, which cannot
-    /// have the verifier look at the programs for a second and more each time. No packet may meet
-    /// the programs meanwhile.
+    /// have the verifier look at the programs for a few tenths of a second each time. No packet may
+    /// meet the programs meanwhile.
     ///
     /// # Errors
     /// [`FirewallError`] if there is not enough memory, or the kernel refuses to empty a table.
@@ -168,7 +168,7 @@ impl Programs {
     fn of(object: &Loaded) -> Result<Self, LoadError> {
         Ok(Self {
             ingress: object.program(INGRESS)?,
-            egress: object.program(EGRESS)?,
+            egress: object.program(tcx::EGRESS)?,
             second: object.program(SECOND)?,
             sweep: object.program(SWEEP)?,
             exits: object.map_of_any_size(EXITS_MAP)?,
@@ -182,16 +182,15 @@ impl Programs {
     fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
         let Self { ingress, egress, second, sweep, exits, log, overloads, sources, fragments } =
             self;
-        let ids = Ids {
-            ingress: program_id(ingress.as_fd()).map_err(FirewallError::Query)?,
-            egress: program_id(egress.as_fd()).map_err(FirewallError::Query)?,
-        };
+        let ingress_id = sys::program_id(ingress.as_fd()).map_err(FirewallError::Query)?;
+        let programs = tcx::Programs::default();
+        programs.add(tcx::EGRESS, egress).map_err(FirewallError::Query)?;
         Ok(Firewall {
             ingress,
-            egress,
+            ingress_id,
+            tcx: programs,
             second,
             sweep,
-            ids,
             exits,
             log,
             overloads,
@@ -202,14 +201,6 @@ impl Programs {
             moving: Moving::default(),
         })
     }
-}
-
-/// The kernel's number of a program.
-pub(super) fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
-    let path = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&program));
-    let text = std::fs::read_to_string(path)?;
-    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
-    id.ok_or_else(|| io::Error::other("the kernel does not say the program's number"))
 }
 
 /// The key of the hash: the seed spread over all bits, because keys with many zeros hash badly.
@@ -230,7 +221,8 @@ pub(super) fn prepare(
     address: u64,
 ) -> libbpf_rs::Result<()> {
     for mut program in opened.progs_mut() {
-        if program.name() == REHEARSAL {
+        let is_late = tcx::LATE.iter().any(|name| program.name() == *name);
+        if is_late || program.name() == REHEARSAL {
             program.set_autoload(false);
         }
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use super::{AdoptError, Firewall, REHEARSAL, Verdict, load};
+use super::{AdoptError, Firewall, REHEARSAL, Verdict, adopt, load};
 
 /// The program that does it, over the memory of a firewall.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Firewall {
     /// [`AdoptError`] if the kernel refuses it, or does not tell which memory the others use.
     pub fn rehearsal(&self) -> Result<Rehearsal, AdoptError> {
         let mut loaded = load::load_again(&[REHEARSAL], &self.maps()?)?;
-        loaded.pop().map(Rehearsal).ok_or(AdoptError::Damaged("a program is missing"))
+        loaded.pop().map(Rehearsal).ok_or(adopt::MISSING)
     }
 }
 

@@ -36,7 +36,7 @@ const STEP_SHARE: u32 = 16;
 const STEP_COUNT_MAX: u32 = 1 << 10;
 /// Slots get memory so many at a time, so that both their lines and their accounts fill pages: as
 /// many as it takes about a tenth of a millisecond for.
-const SLOTS_PER_EXTENSION: u32 = 1 << 12;
+const SLOTS_PER_EXTENSION: u32 = 1 << 10;
 /// Of the slots besides that are in use, one in so many is kept ready.
 const SPARE_SHARE: u32 = 8;
 

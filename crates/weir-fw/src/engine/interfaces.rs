@@ -1,5 +1,6 @@
-//! The interfaces of the namespace in the data path: a slot for each Ethernet interface, what is
-//! known of it, and where the programs are attached.
+//! The interfaces of the namespace in the data path: a slot for each, what is known of it, and
+//! where the programs are attached. Where a driver has no native XDP, or packets have no Ethernet
+//! header, the programs on the kernel's packets (tcx) take the place of XDP's.
 //!
 //! A slot keeps its interface's name for as long as there are others: counters and states of an
 //! interface that goes and comes again are its own.
@@ -11,17 +12,20 @@
 //! would still not know the slot, and a slot that changes hands would be skipped by the one or
 //! judged by the other's rules meanwhile.
 
+pub(super) mod paths;
+#[cfg(test)]
+mod tests;
 mod veth;
 
 use std::collections::BTreeSet;
 
-use weir_bpf::attach::Mode;
+use weir_bpf::attach::{AttachError, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
     INTERFACE_PRESENT, INTERFACE_VETH, INTERFACE_XMIT, interface,
 };
-use weir_bpf::firewall::{Attachment, Firewall};
+use weir_bpf::firewall::{Attachment, Firewall, Framing, Path};
 use weir_net::{LinkInfo, xdp};
 
 use crate::compile::Slot;
@@ -45,8 +49,10 @@ pub(super) struct Known {
     pub(super) is_skipped: bool,
     /// The active image has this interface in this slot.
     is_settled: bool,
-    /// The mode of the ingress program, if it is attached.
-    pub(super) mode: Option<Mode>,
+    /// Its packets have no Ethernet header.
+    pub(super) is_bare: bool,
+    /// Which program judges what comes in, if one is attached.
+    pub(super) path: Option<Path>,
     /// The egress program is attached.
     pub(super) has_egress: bool,
     /// Frames can be redirected to it.
@@ -67,8 +73,8 @@ pub(super) struct Interfaces {
     slots: Vec<Option<Known>>,
     /// Interfaces without a slot, because there is none left.
     pub(super) without_slot: Vec<String>,
-    /// Those that are not Ethernet: their packets cannot be filtered there.
-    pub(super) not_ethernet: Vec<String>,
+    /// Those whose packets have another link header than Ethernet's: they cannot be filtered there.
+    pub(super) unfilterable: Vec<String>,
     /// What was told of interfaces that are not filtered, so that it is told once.
     warned: BTreeSet<String>,
 }
@@ -110,7 +116,7 @@ impl Interfaces {
     pub(super) fn update(&mut self, links: &[LinkInfo]) -> bool {
         self.slots.resize(SLOT_COUNT, None);
         self.without_slot.clear();
-        self.not_ethernet = not_ethernet(links);
+        self.unfilterable = unfilterable(links);
         let before = self.present();
         for known in self.slots.iter_mut().flatten() {
             if !links.iter().any(|link| link.name == known.name && link.ifindex == known.ifindex) {
@@ -118,7 +124,8 @@ impl Interfaces {
                 *known = Known { name, is_settled: known.is_settled, ..Known::default() };
             }
         }
-        for link in links.iter().filter(|link| link.is_ethernet && !link.is_loopback) {
+        let is_readable = |link: &&LinkInfo| link.is_ethernet || link.is_bare;
+        for link in links.iter().filter(is_readable).filter(|link| !link.is_loopback) {
             let index_max = IFINDEX_COUNT_MAX;
             let Some(number) = self.slot_for(&link.name).filter(|_| link.ifindex < index_max)
             else {
@@ -132,7 +139,10 @@ impl Interfaces {
                 mac: link.mac.unwrap_or_default(),
                 mtu_bytes: link.mtu,
                 vlan: link.vlan.map(|vlan| (vlan.parent_ifindex, vlan.id)),
-                takes_redirected: xdp::takes_redirected(link.ifindex).ok().flatten() == Some(true),
+                is_bare: link.is_bare,
+                // Frames have Ethernet headers.
+                takes_redirected: link.is_ethernet
+                    && xdp::takes_redirected(link.ifindex).ok().flatten() == Some(true),
                 is_settled: old.is_settled && old.name == link.name,
                 ..old
             });
@@ -143,7 +153,8 @@ impl Interfaces {
     /// Asks again which interfaces take redirected frames. Tells whether that has changed.
     pub(super) fn refresh_redirects(&mut self) -> bool {
         let mut has_changed = false;
-        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+        let is_asked = |known: &&mut Known| known.ifindex != 0 && !known.is_bare;
+        for known in self.slots.iter_mut().flatten().filter(is_asked) {
             let Ok(takes) = xdp::takes_redirected(known.ifindex) else { continue };
             let takes = takes == Some(true);
             has_changed |= std::mem::replace(&mut known.takes_redirected, takes) != takes;
@@ -167,7 +178,7 @@ impl Interfaces {
 
     /// Where programs are, as far as that is known.
     pub(super) fn attached(&self) -> BTreeSet<u32> {
-        let has_one = |known: &&Known| known.mode.is_some() || known.has_egress;
+        let has_one = |known: &&Known| known.path.is_some() || known.has_egress;
         self.slots.iter().flatten().filter(has_one).map(|known| known.ifindex).collect()
     }
 
@@ -189,7 +200,7 @@ impl Interfaces {
     }
 
     /// The interfaces that are there, with their slots.
-    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Known)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Known)> + Clone {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
     }
@@ -211,7 +222,7 @@ impl Interfaces {
     }
 
     /// Attaches the programs where they belong; nothing is taken off. `is_strict` refuses an
-    /// interface that has no native XDP; else the reason is kept and told.
+    /// interface on which they cannot be; else the reason is kept and told.
     ///
     /// # Errors
     /// The interface that could not be attached; nothing that was attached now stays.
@@ -247,7 +258,7 @@ impl Interfaces {
         for known in self.slots.iter_mut().flatten().filter(is_fresh) {
             // An interface that has just gone has taken them with it.
             drop(firewall.detach(known.ifindex));
-            (known.mode, known.has_egress) = (None, false);
+            (known.path, known.has_egress) = (None, false);
         }
         Err(problem)
     }
@@ -276,11 +287,11 @@ impl Interfaces {
         for (number, slot) in self.slots.iter_mut().enumerate() {
             let Some(known) = slot.as_mut().filter(|known| known.ifindex != 0) else { continue };
             let place = known.place(coverage, &parents);
-            let mode = known.mode.take_if(|_| !place.has_ingress);
+            let path = known.path.take_if(|_| !place.has_ingress);
             let has_egress = known.has_egress && !place.has_egress;
             known.has_egress &= place.has_egress;
-            if mode.is_some() || has_egress {
-                surplus.push(Surplus { number, mode, has_egress });
+            if path.is_some() || has_egress {
+                surplus.push(Surplus { number, path, has_egress });
             }
         }
         surplus
@@ -294,15 +305,15 @@ impl Interfaces {
         surplus: Vec<Surplus>,
     ) -> Vec<String> {
         let mut warnings = Vec::new();
-        for Surplus { number, mode, has_egress } in surplus {
+        for Surplus { number, path, has_egress } in surplus {
             let Some(known) = self.slots[number].as_mut() else { continue };
             let mut failed = |error: &dyn std::fmt::Display| {
                 warnings.push(format!("interface {}: {error}: it is still filtered", known.name));
             };
-            if mode.is_some()
+            if path.is_some()
                 && let Err(error) = firewall.detach_ingress(known.ifindex)
             {
-                known.mode = mode;
+                known.path = path;
                 failed(&error);
             }
             if has_egress && let Err(error) = firewall.detach_egress(known.ifindex) {
@@ -336,10 +347,11 @@ impl Interfaces {
                 )
             })
             .collect();
-        list.extend(self.not_ethernet.iter().filter(|name| coverage.covers(name)).map(|name| {
+        list.extend(self.unfilterable.iter().filter(|name| coverage.covers(name)).map(|name| {
             format!(
-                "interface {name} is not Ethernet: packets that come in or go out through it are \
-                 not filtered (`set skip on {name}` says that this is intended)"
+                "interface {name}: its frames are neither Ethernet's nor IP packets alone: what \
+                 comes in or goes out through it is not filtered (`set skip on {name}` says that \
+                 this is intended)"
             )
         }));
         let present = || self.all().map(|(_, known)| known).filter(|known| known.ifindex != 0);
@@ -354,7 +366,7 @@ impl Interfaces {
                 ));
             }
         }
-        for known in present().filter(|known| known.mode.is_some() && known.hides_tags) {
+        for known in present().filter(|known| known.path.is_some() && known.hides_tags) {
             let name = &known.name;
             list.push(format!(
                 "interface {name}: its driver takes VLAN tags out of frames before they are read, \
@@ -362,9 +374,14 @@ impl Interfaces {
             ));
         }
         list.extend(present().filter_map(veth::deaf));
+        let paths: Vec<String> = present().filter_map(paths::slow).collect();
         let before = std::mem::take(&mut self.warned);
-        self.warned = list.iter().cloned().collect();
-        list.retain(|name| is_all || !before.contains(name));
+        self.warned = list.iter().chain(&paths).cloned().collect();
+        if !is_all {
+            // Who asks for a ruleset is not told again what no ruleset changes.
+            list.extend(paths);
+            list.retain(|text| !before.contains(text));
+        }
         list
     }
 
@@ -436,7 +453,7 @@ impl Interfaces {
     pub(super) fn forbids_two(&self, firewall: &Firewall) -> Option<String> {
         for (number, known) in self.all().filter(|(_, known)| known.ifindex != 0) {
             let slot = u32::try_from(number).unwrap_or(0);
-            if known.mode == Some(Mode::Generic) {
+            if known.path == Some(Path::Generic) {
                 return Some(format!("interface {} is in generic mode", known.name));
             }
             let exit = firewall.exit(slot).ok().flatten();
@@ -456,8 +473,8 @@ impl Interfaces {
         };
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let flags = bit(known.ifindex != 0, INTERFACE_PRESENT)
-            | bit(known.mode.is_some(), INTERFACE_ATTACHED)
-            | bit(known.mode == Some(Mode::Generic), INTERFACE_GENERIC)
+            | bit(known.path.is_some(), INTERFACE_ATTACHED)
+            | bit(known.path == Some(Path::Generic), INTERFACE_GENERIC)
             | bit(known.takes_redirected, INTERFACE_XMIT)
             | bit(known.is_veth, INTERFACE_VETH);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
@@ -479,8 +496,8 @@ impl Interfaces {
         out
     }
 
-    /// The slot as which the ingress program reads what comes by an interface: frames of a VLAN on
-    /// the interface below, and those of a VLAN inside a VLAN as the outer one's. 0: none does.
+    /// The slot as which a program reads what comes by an interface: frames of a VLAN on the
+    /// interface below, and those of a VLAN inside a VLAN as the outer one's. 0: none does.
     fn read_as(&self, number: usize, known: &Known) -> u8 {
         let below = |known: &Known| {
             let (parent, _) = known.vlan?;
@@ -494,7 +511,7 @@ impl Interfaces {
                 }
                 reader => {
                     let reader = reader.map_or(outer_known, |(_, parent)| parent);
-                    let is_read = reader.mode.is_some() && outer_known.is_settled;
+                    let is_read = reader.path.is_some() && outer_known.is_settled;
                     return if is_read { u8::try_from(slot).unwrap_or(0) } else { 0 };
                 }
             }
@@ -518,7 +535,7 @@ impl Interfaces {
         for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
             // An interface that has just gone has taken them with it.
             drop(firewall.detach(known.ifindex));
-            (known.mode, known.has_egress) = (None, false);
+            (known.path, known.has_egress) = (None, false);
         }
     }
 }
@@ -532,7 +549,7 @@ fn place(firewall: &Firewall, number: usize) -> u32 {
 #[derive(Debug)]
 pub(super) struct Surplus {
     number: usize,
-    mode: Option<Mode>,
+    path: Option<Path>,
     has_egress: bool,
 }
 
@@ -544,6 +561,10 @@ struct Place {
 }
 
 impl Known {
+    fn framing(&self) -> Framing {
+        if self.is_bare { Framing::Bare } else { Framing::Ethernet }
+    }
+
     /// `parents` are the interfaces below VLANs that are filtered.
     fn place(&self, coverage: &Coverage, parents: &BTreeSet<u32>) -> Place {
         let is_covered = coverage.covers(&self.name);
@@ -552,9 +573,11 @@ impl Known {
     }
 }
 
-/// The interfaces whose packets cannot be filtered, because their frames are not Ethernet's.
-pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
-    let unattachable = links.iter().filter(|link| !link.is_ethernet && !link.is_loopback);
+/// The interfaces whose packets cannot be filtered: they have a link header, and it is not
+/// Ethernet's.
+pub(super) fn unfilterable(links: &[LinkInfo]) -> Vec<String> {
+    let is_other = |link: &&LinkInfo| !link.is_ethernet && !link.is_bare && !link.is_loopback;
+    let unattachable = links.iter().filter(is_other);
     unattachable.map(|link| link.name.clone()).collect()
 }
 
@@ -570,20 +593,21 @@ fn put(
     let name = known.name.clone();
     let failed = |cause: &dyn std::fmt::Display| format!("interface {name}: {cause}");
     let before = firewall.attachment(ifindex).map_err(|error| failed(&error))?;
-    (known.mode, known.has_egress) = (before.ingress, before.egress);
+    (known.path, known.has_egress) = (before.ingress, before.egress);
     let result = put_missing(firewall, known, place, is_generic);
     if let Err(cause) = result {
         if before == Attachment::default() {
             // An interface that has just gone has taken them with it.
             drop(firewall.detach(ifindex));
-        } else if let Some(mode) = before.ingress.filter(|_| known.mode.is_none()) {
-            drop(firewall.attach(ifindex, mode));
+        } else if let Some(path) = before.ingress.filter(|_| known.path.is_none()) {
+            drop(put_ingress(firewall, known, path));
         }
-        (known.mode, known.has_egress) = (before.ingress, before.egress);
+        (known.path, known.has_egress) = (before.ingress, before.egress);
         return Err(failed(&cause));
     }
-    known.hides_tags = known.mode.is_some() && ethtool::hides_tags(&known.name).unwrap_or(false);
-    known.is_veth = known.mode == Some(Mode::Native) && veth::is_one(&known.name);
+    let is_xdp = matches!(known.path, Some(Path::Native | Path::Generic));
+    known.hides_tags = is_xdp && ethtool::hides_tags(&known.name).unwrap_or(false);
+    known.is_veth = known.path == Some(Path::Native) && veth::is_one(&known.name);
     Ok(before.ingress.is_none() && !before.egress)
 }
 
@@ -593,187 +617,62 @@ fn put_missing(
     place: Place,
     is_generic: bool,
 ) -> Result<(), String> {
-    let ifindex = known.ifindex;
-    if known.mode == Some(Mode::Generic) && !is_generic {
-        firewall.detach_ingress(ifindex).map_err(|error| error.to_string())?;
-        known.mode = None;
+    // What takes the place of native XDP, if it is needed.
+    let second = if is_generic && !known.is_bare { Path::Generic } else { Path::Tcx };
+    let other = if second == Path::Tcx { Path::Generic } else { Path::Tcx };
+    if known.path == Some(other) {
+        firewall.detach_ingress(known.ifindex).map_err(|error| error.to_string())?;
+        known.path = None;
     }
-    if place.has_ingress && known.mode.is_none() {
-        match firewall.attach(ifindex, Mode::Native) {
-            Ok(()) => known.mode = Some(Mode::Native),
-            Err(_) if is_generic => {
-                firewall.attach(ifindex, Mode::Generic).map_err(|error| error.to_string())?;
-                known.mode = Some(Mode::Generic);
-            }
-            Err(error) => {
-                let advice = if error.is_unsupported() {
-                    "; `set skip on` it, name the others in the rules, or give --generic, which \
-                     is several times slower"
-                } else {
-                    ""
-                };
-                return Err(format!("{error}{advice}"));
-            }
-        }
+    if place.has_ingress && known.path.is_none() {
+        known.path = Some(put_first(firewall, known, second)?);
     }
     if place.has_egress && !known.has_egress {
-        firewall.attach_egress(ifindex).map_err(|error| error.to_string())?;
+        let attached = firewall.attach_egress(known.ifindex, known.framing());
+        attached.map_err(|error| error.to_string())?;
         known.has_egress = true;
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_net::link::Vlan;
-    use weir_net::{LinkStats, OperState};
-
-    fn link(name: &str, ifindex: u32) -> LinkInfo {
-        LinkInfo {
-            name: name.to_owned(),
-            ifindex,
-            mac: Some([2; 6]),
-            mtu: 1500,
-            is_up: true,
-            operstate: OperState::Up,
-            tx_queue_count: 1,
-            rx_queue_count: 1,
-            carrier_change_count: 0,
-            is_loopback: false,
-            is_ethernet: true,
-            vlan: None,
-            has_xdp: false,
-            peer_ifindex: None,
-            peer_is_elsewhere: false,
-            stats: LinkStats::default(),
+/// Attaches native XDP's program, or `second` where the driver does not take it; gives which.
+fn put_first(firewall: &Firewall, known: &Known, second: Path) -> Result<Path, String> {
+    if !known.is_bare {
+        match put_ingress(firewall, known, Path::Native) {
+            Ok(()) => return Ok(Path::Native),
+            Err(PutError::NoSupport(_)) => {}
+            Err(PutError::Failed(cause)) => return Err(cause),
         }
     }
-
-    #[test]
-    fn an_interface_keeps_its_slot() {
-        let mut interfaces = Interfaces::default();
-        let loopback = LinkInfo { is_loopback: true, is_ethernet: false, ..link("lo", 1) };
-        assert!(interfaces.update(&[loopback, link("em0", 60_001), link("em1", 60_002)]));
-        assert!(!interfaces.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
-        assert!(interfaces.update(&[link("em1", 60_002)]), "one is gone");
-        assert_eq!(interfaces.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
-        interfaces.settle(&Coverage::default());
-        assert!(interfaces.are_settled());
-        assert!(interfaces.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
-        assert!(!interfaces.are_settled(), "rules were made without it");
-        assert_eq!(interfaces.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
-        interfaces.settle(&Coverage::default());
-        let number = interfaces.slots[1].as_mut().expect("it is there");
-        (number.mode, number.has_egress) = (Some(Mode::Native), true);
-        let again = [link("em1", 60_002), link("em0", 60_009)];
-        assert!(
-            interfaces.update(&again),
-            "it was made anew, with the same name, between two looks"
-        );
-        let anew = interfaces.slots[1].as_ref().expect("it is there");
-        assert_eq!((anew.mode, anew.has_egress), (None, false), "without our programs");
-        assert_eq!((interfaces.name(1), interfaces.name(9)), ("em0", ""));
+    match put_ingress(firewall, known, second) {
+        Ok(()) => Ok(second),
+        Err(PutError::NoSupport(cause) | PutError::Failed(cause)) => Err(cause),
     }
+}
 
-    #[test]
-    fn slots_are_limited_and_used_again() {
-        let mut interfaces = Interfaces::default();
-        let links: Vec<LinkInfo> =
-            (0..70).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
-        interfaces.update(&links);
-        assert_eq!((interfaces.slots().len(), interfaces.without_slot.len()), (63, 7));
-        interfaces.update(&links[..10]);
-        interfaces.update(&[&links[..10], &links[66..]].concat());
-        assert_eq!((interfaces.slots().len(), interfaces.without_slot.len()), (14, 0));
-        interfaces.update(&[link("far", IFINDEX_COUNT_MAX)]);
-        assert_eq!(interfaces.without_slot, ["far"]);
-    }
+/// Why a program is not on an interface.
+enum PutError {
+    /// Its driver does not take this one.
+    NoSupport(String),
+    Failed(String),
+}
 
-    #[test]
-    fn vlans_are_chained_from_their_parent() {
-        let vlan = |name, ifindex, id| LinkInfo {
-            vlan: Some(Vlan { parent_ifindex: 60_001, id }),
-            ..link(name, ifindex)
-        };
-        let mut interfaces = Interfaces::default();
-        interfaces.update(&[
-            link("em0", 60_001),
-            vlan("em0.5", 60_002, 5),
-            vlan("em0.6", 60_003, 6),
-        ]);
-        let first = |interfaces: &Interfaces| {
-            interfaces.record(1, interfaces.slots[1].as_ref().unwrap())
-                [interface::VLAN_FIRST as usize]
-        };
-        assert_eq!(first(&interfaces), 0, "no rules know them");
-        interfaces.settle(&Coverage::default());
-        let record =
-            |number: usize| interfaces.record(number, interfaces.slots[number].as_ref().unwrap());
-        let (first, next) = (interface::VLAN_FIRST as usize, interface::VLAN_NEXT as usize);
-        assert_eq!((record(1)[first], record(1)[next]), (2, 0));
-        assert_eq!((record(2)[first], record(2)[next]), (0, 3));
-        assert_eq!((record(3)[first], record(3)[next]), (0, 0));
-        assert_eq!(record(3)[interface::VLAN_ID as usize], 6);
+impl From<AttachError> for PutError {
+    fn from(error: AttachError) -> Self {
+        let is_unsupported = error.is_unsupported() || error.is_too_long();
+        let text = error.to_string();
+        if is_unsupported { Self::NoSupport(text) } else { Self::Failed(text) }
     }
+}
 
-    #[test]
-    fn what_comes_in_is_judged_where_the_program_of_the_frame_runs() {
-        let vlan = |name, ifindex, parent_ifindex| LinkInfo {
-            vlan: Some(Vlan { parent_ifindex, id: 5 }),
-            ..link(name, ifindex)
-        };
-        let mut interfaces = Interfaces::default();
-        interfaces.update(&[
-            link("em0", 60_001),
-            vlan("em0.5", 60_002, 60_001),
-            vlan("em0.5.5", 60_003, 60_002),
-            link("em1", 60_004),
-            // Of another namespace, where these are others' indices.
-            vlan("far", 60_005, 60_005),
-            vlan("alone", 60_006, 60_099),
-        ]);
-        let read_as = |interfaces: &Interfaces| -> Vec<u8> {
-            let slot = |number: usize| {
-                let record = interfaces.record(number, interfaces.slots[number].as_ref().unwrap());
-                record[interface::READ_AS as usize]
-            };
-            (1..7).map(slot).collect()
-        };
-        interfaces.settle(&Coverage::default());
-        assert_eq!(read_as(&interfaces), [0; 6], "no program runs");
-        interfaces.slots[1].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(read_as(&interfaces), [1, 2, 2, 0, 0, 0], "VLANs below, the inner as the outer");
-        interfaces.slots[6].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(read_as(&interfaces), [1, 2, 2, 0, 0, 6], "nothing is below it here");
-        interfaces.slots[2].as_mut().unwrap().is_settled = false;
-        assert_eq!(read_as(&interfaces), [1, 0, 0, 0, 0, 6], "no rules know the outer one");
-    }
-
-    #[test]
-    fn a_slot_that_changes_hands_is_not_the_new_ones_before_rules_know_it() {
-        let mut interfaces = Interfaces::default();
-        let many: Vec<LinkInfo> =
-            (0..63).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
-        interfaces.update(&many);
-        assert!(!interfaces.are_settled());
-        interfaces.settle(&Coverage::default());
-        interfaces.update(&many[1..]);
-        assert!(interfaces.are_settled(), "nobody else has the slot of one that has gone");
-        interfaces.update(&many);
-        assert!(interfaces.are_settled(), "it is back");
-        interfaces.update(&[&many[1..], &[link("new0", 60_100)]].concat());
-        assert_eq!((interfaces.name(1), interfaces.are_settled()), ("new0", false));
-        interfaces.settle(&Coverage::default());
-        assert!(interfaces.are_settled());
-    }
-
-    #[test]
-    fn rules_say_where_programs_belong() {
-        let all = Coverage { skipped: BTreeSet::from(["em1".to_owned()]), named: None };
-        assert!(all.covers("em0") && !all.covers("em1"));
-        let named = Some(BTreeSet::from(["em0".to_owned(), "em1".to_owned()]));
-        let some = Coverage { named, ..all };
-        assert!(some.covers("em0") && !some.covers("em1") && !some.covers("em2"));
-    }
+fn put_ingress(firewall: &Firewall, known: &Known, path: Path) -> Result<(), PutError> {
+    let mode = match path {
+        Path::Native => Mode::Native,
+        Path::Generic => Mode::Generic,
+        Path::Tcx => {
+            let attached = firewall.attach_entry(known.ifindex, known.framing());
+            return attached.map_err(|error| PutError::Failed(error.to_string()));
+        }
+    };
+    Ok(firewall.attach(known.ifindex, mode)?)
 }

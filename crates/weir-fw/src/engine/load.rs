@@ -95,8 +95,8 @@ impl Engine {
         let facts = self.machine.facts().map_err(Refused)?;
         let loader = Loader { uid, pid: load.pid };
         let path = load.anchor.trim_matches('/').to_owned();
-        let not_ethernet = interfaces::not_ethernet(&links()?);
-        let source = Source::compile(load, &facts, &not_ethernet, || self.profile());
+        let unfilterable = interfaces::unfilterable(&links()?);
+        let source = Source::compile(load, &facts, &unfilterable, || self.profile());
         let source = source.map_err(Refused)?;
         let tables = if source.load.parts.tables {
             self.tables.with_all(&path, &source.ruleset, &source.anchors)

@@ -18,24 +18,24 @@ use crate::compile::known::Known;
 use crate::compile::{self, Input, Slot, TableName};
 use crate::refuse;
 
-/// The interfaces of this network namespace whose frames are not Ethernet's; none if the kernel
+/// The interfaces of this network namespace that cannot be filtered; none if the kernel
 /// does not say.
 #[must_use]
-pub fn not_ethernet() -> Vec<String> {
-    links().map(|links| interfaces::not_ethernet(&links)).unwrap_or_default()
+pub fn unfilterable() -> Vec<String> {
+    links().map(|links| interfaces::unfilterable(&links)).unwrap_or_default()
 }
 
 /// Finds it for a file with those that it loads into anchors, on a machine with interfaces that are
-/// `not_ethernet`. Of a ruleset in which single constructs are refused only interfaces and sizes
+/// `unfilterable`. Of a ruleset in which single constructs are refused only interfaces and sizes
 /// are looked at. What is said has its place in the file itself.
 #[must_use]
 pub fn refusals_of_whole(
     ruleset: &Ruleset,
     anchors: &[LoadedAnchor],
     facts: &Facts,
-    not_ethernet: &[String],
+    unfilterable: &[String],
 ) -> Vec<Diagnostic> {
-    let mut found = refuse::interfaces(ruleset, facts, not_ethernet);
+    let mut found = refuse::interfaces(ruleset, facts, unfilterable);
     if let Err((sizes, message)) = memory::sizes_of(ruleset) {
         found.push(Diagnostic::error(Code::Limit, place(ruleset, &sizes), message));
     }
@@ -72,9 +72,9 @@ pub fn refusals_of_whole(
 pub fn refusals_of_anchor(
     ruleset: &Ruleset,
     facts: &Facts,
-    not_ethernet: &[String],
+    unfilterable: &[String],
 ) -> Vec<Diagnostic> {
-    let mut found = refuse::interfaces(ruleset, facts, not_ethernet);
+    let mut found = refuse::interfaces(ruleset, facts, unfilterable);
     found.extend(refuse::of_anchor(ruleset));
     found
 }

@@ -105,17 +105,17 @@ impl Source {
         Self { load, ruleset, anchors: Vec::new(), sources, settings: Vec::new() }
     }
 
-    /// Compiles a load. Rules about interfaces of `not_ethernet` are refused; `profile` has the
+    /// Compiles a load. Rules about interfaces of `unfilterable` are refused; `profile` has the
     /// counters for `-o profile`.
     pub(super) fn compile(
         load: Load,
         facts: &Facts,
-        not_ethernet: &[String],
+        unfilterable: &[String],
         profile: impl FnOnce() -> String,
     ) -> Result<Self, String> {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
         let facts = &with_hosts(facts, &load.hosts);
-        let machine = (facts, not_ethernet);
+        let machine = (facts, unfilterable);
         let is_anchor = !load.anchor.trim_matches('/').is_empty();
         let file = (load.name.as_str(), &load.text.to_vec()[..], is_anchor);
         let mut compiled = compile(&load, file, dialect, machine)?;
@@ -222,7 +222,7 @@ fn compile(
     load: &Load,
     (name, bytes, is_anchor): (&str, &[u8], bool),
     dialect: Option<Dialect>,
-    (facts, not_ethernet): (&Facts, &[String]),
+    (facts, unfilterable): (&Facts, &[String]),
 ) -> Result<Compiled, String> {
     let input = ParseInput {
         name,
@@ -237,7 +237,7 @@ fn compile(
     // Each file's own, so that an anchor's rules are refused with their places too.
     if load.parts.rules || load.parts.translation {
         found.extend(refuse::diagnostics(&compiled.ruleset));
-        found.extend(refuse::interfaces(&compiled.ruleset, facts, not_ethernet));
+        found.extend(refuse::interfaces(&compiled.ruleset, facts, unfilterable));
         if is_anchor {
             found.extend(refuse::of_anchor(&compiled.ruleset));
         }

@@ -50,8 +50,8 @@ impl Engine {
         let ifindexes: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
         let adopted = Firewall::adopt(&ifindexes).map_err(Refused::because)?;
         // What ran before is not left without its daemon because an interface has come meanwhile.
-        let not_ethernet = interfaces::not_ethernet(&links);
-        let refused: &[String] = if adopted.is_some() { &[] } else { &not_ethernet };
+        let unfilterable = interfaces::unfilterable(&links);
+        let refused: &[String] = if adopted.is_some() { &[] } else { &unfilterable };
         let main = Source::compile(load, &facts, refused, String::new).map_err(Refused)?;
         let mut engine = match adopted {
             Some(firewall) => Self::adopt(firewall, options, machine, facts.clone(), loader)?,

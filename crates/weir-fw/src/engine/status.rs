@@ -4,11 +4,12 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use weir_bpf::attach::Mode;
+use weir_bpf::firewall::Path;
 use weir_bpf::firewall::layout::{Region, Slots, account, control, state};
 use weir_bpf::firewall::reasons::REASONS;
 
 use super::counters::Totals;
+use super::interfaces::paths;
 use super::{Engine, LiveCounts, clock};
 use crate::show::rules::RuleCounts;
 
@@ -19,12 +20,8 @@ fn index_bytes(slots: Slots) -> u64 {
     Slots { overflow_count: 0, ..slots }.bytes()
 }
 
-fn mode_word(mode: Option<Mode>) -> &'static str {
-    match mode {
-        Some(Mode::Native) => "native",
-        Some(Mode::Generic) => "generic",
-        None => "none",
-    }
+fn mode_word(path: Option<Path>) -> &'static str {
+    path.map_or("none", paths::word)
 }
 
 impl Engine {
@@ -78,8 +75,14 @@ impl Engine {
             },
             "interfaces": self.interfaces_status(),
             "interfaces_without_slot": self.interfaces.without_slot,
-            "interfaces_not_ethernet": self.interfaces.not_ethernet,
+            "interfaces_unfilterable": self.interfaces.unfilterable,
         })
+    }
+
+    /// A line for each way by which interfaces are filtered, with what it costs.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        paths::lines(&self.interfaces.all().map(|(_, known)| known))
     }
 
     /// Those whose packets are filtered.
@@ -92,7 +95,8 @@ impl Engine {
                     "name": known.name,
                     "slot": slot,
                     "ifindex": known.ifindex,
-                    "mode": mode_word(known.mode),
+                    "mode": mode_word(known.path),
+                    "cost": known.path.and_then(paths::cost),
                     "egress": known.has_egress,
                     "skipped": known.is_skipped,
                     "takes_redirected": known.takes_redirected,
@@ -205,7 +209,7 @@ impl Engine {
             };
             interfaces.push(json!({
                 "name": known.name,
-                "mode": mode_word(known.mode),
+                "mode": mode_word(known.path),
                 "passed_in_packets": packets(0, 0),
                 "blocked_in_packets": packets(0, 1),
                 "passed_out_packets": packets(1, 0),
@@ -294,11 +298,22 @@ pub fn status_text(value: &Value) -> String {
         let _ = writeln!(out, "            {bytes:>12} bytes  {}", text(&region["name"]));
     }
     out.push_str("interfaces:\n");
-    for interface in value["interfaces"].as_array().into_iter().flatten() {
+    for line in interface_lines(value) {
+        let _ = writeln!(out, "  {line}");
+    }
+    out
+}
+
+/// A line for each interface: by which way it is filtered, and what is wrong with it.
+fn interface_lines(status: &Value) -> Vec<String> {
+    let list = |key: &str| status[key].as_array().into_iter().flatten();
+    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+    let filtered = list("interfaces").map(|interface| {
         let mode = if interface["skipped"] == json!(true) {
             "skipped".to_owned()
         } else {
-            text(&interface["mode"])
+            let cost = interface["cost"].as_str().map(|cost| format!(" ({cost})"));
+            text(&interface["mode"]) + &cost.unwrap_or_default()
         };
         let egress =
             if interface["egress"] == json!(true) { "" } else { ", not judged on its way out" };
@@ -309,15 +324,16 @@ pub fn status_text(value: &Value) -> String {
         } else {
             ""
         };
-        let _ = writeln!(out, "  {:<16} {mode}{egress}{tags}{problem}", text(&interface["name"]));
-    }
-    for name in value["interfaces_not_ethernet"].as_array().into_iter().flatten() {
-        let _ = writeln!(out, "  {:<16} not filtered: it is not Ethernet", text(name));
-    }
-    for name in value["interfaces_without_slot"].as_array().into_iter().flatten() {
-        let _ = writeln!(out, "  {:<16} not filtered: at most 63 interfaces", text(name));
-    }
-    out
+        format!("{:<16} {mode}{egress}{tags}{problem}", text(&interface["name"]))
+    });
+    let others = [
+        ("interfaces_unfilterable", "its frames are neither Ethernet's nor IP packets alone"),
+        ("interfaces_without_slot", "at most 63 interfaces"),
+    ];
+    let others = others.into_iter().flat_map(|(key, why)| {
+        list(key).map(move |name| format!("{:<16} not filtered: {why}", text(name)))
+    });
+    filtered.chain(others).collect()
 }
 
 /// Counters for people: drops are those that happened; rates are since it was enabled.
@@ -405,9 +421,13 @@ mod tests {
             "file": "/etc/pf.conf",
             "states": { "current_count": 1, "limit_count": 100 },
             "memory": { "regions": [{ "name": "states", "size_bytes": 4096 }] },
-            "interfaces": [{ "name": "em0", "mode": "native", "egress": true }],
+            "interfaces": [
+                { "name": "em0", "mode": "native", "cost": null, "egress": true },
+                { "name": "tun0", "mode": "tcx", "cost": "slower", "egress": true },
+            ],
         });
         let text = status_text(&status);
+        assert!(text.contains("  tun0             tcx (slower)\n"), "{text}");
         assert!(text.starts_with("weir fw: filtering (process 7)\n"), "{text}");
         assert!(text.contains("3 of /etc/pf.conf") && text.contains("  em0              native\n"));
     }

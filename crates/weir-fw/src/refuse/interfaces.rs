@@ -1,5 +1,6 @@
-//! Rules about interfaces that are there and cannot be filtered, because their frames are not
-//! Ethernet's (tun, wireguard, ppp, gre): they would never hold, and nobody would know.
+//! Rules about interfaces that are there and cannot be filtered, because their frames are neither
+//! Ethernet's nor IP packets alone (InfiniBand, GRE without a remote end): they would never hold,
+//! and nobody would know.
 
 use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::evaluate::Evaluator;
@@ -7,20 +8,20 @@ use weir_rules::facts::Facts;
 use weir_rules::ir::{Interface, Rule, Rules, Ruleset};
 use weir_rules::resolve::interfaces_named;
 
-/// Finds the rules that name one of `not_ethernet`, but for those that `set skip` names too. What
+/// Finds the rules that name one of `unfilterable`, but for those that `set skip` names too. What
 /// is not there yet may be named: rules wait for it, and whoever starts it is told.
 #[must_use]
 pub(crate) fn diagnostics(
     ruleset: &Ruleset,
     facts: &Facts,
-    not_ethernet: &[String],
+    unfilterable: &[String],
 ) -> Vec<Diagnostic> {
-    if not_ethernet.is_empty() {
+    if unfilterable.is_empty() {
         return Vec::new();
     }
     let evaluator = Evaluator::new(ruleset, &[], facts).ok();
     let is_skipped = |name: &str| evaluator.as_ref().is_some_and(|evaluator| evaluator.skips(name));
-    let names: Vec<&str> = not_ethernet.iter().map(String::as_str).collect();
+    let names: Vec<&str> = unfilterable.iter().map(String::as_str).collect();
     let names = names.into_iter().filter(|name| !is_skipped(name)).collect();
     let mut found = Found { facts, names, list: Vec::new() };
     found.rules(&ruleset.main);
@@ -49,7 +50,7 @@ impl Found<'_> {
         let Some(name) = found else { return };
         let message = format!("weir's data path cannot filter on `{name}`");
         let diagnostic = Diagnostic::error(Code::CannotRun, rule.span, message)
-            .label("it is not an Ethernet interface");
+            .label("its frames are neither Ethernet's nor IP packets alone");
         self.list
             .push(diagnostic.help(format!("take the rule out, and write `set skip on {name}`")));
     }

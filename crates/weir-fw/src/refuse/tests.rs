@@ -55,7 +55,8 @@ fn every_refusal_has_a_line_that_is_refused() {
         (User, FreeBsd, "pass out proto tcp user root"),
         (Os, FreeBsd, "pass in proto tcp from any os Linux"),
         (Rdomain, OpenBsd, "pass on rdomain 1"),
-        (RoutingTable, FreeBsd, "pass in rtable 0"),
+        (Rdomain, OpenBsd, "pass on ! rdomain 0"),
+        (RoutingTable, FreeBsd, "pass in rtable 1"),
         (RouteLabel, FreeBsd, "pass in from route \"uplink\""),
         (SetFields, FreeBsd, "match out set prio 5"),
         (SetFields, OpenBsd, "match out set delay 16"),
@@ -67,7 +68,7 @@ fn every_refusal_has_a_line_that_is_refused() {
         (LogUser, FreeBsd, "pass in log (user)"),
         (LogInterface, FreeBsd, "pass in log (to pflog1)"),
         (LogAllTranslated, FreeBsd, "nat pass log (all) on em0 inet from any to any -> (em0)"),
-        (RoutingTable, FreeBsd, "nat on em0 inet from any to any rtable 0 -> (em0)"),
+        (RoutingTable, FreeBsd, "nat on em0 inet from any to any rtable 2 -> (em0)"),
         (TableCounters, FreeBsd, "table <t> persist counters\npass in from <t>"),
         (FailPolicy, FreeBsd, "set fail-policy return"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example"),
@@ -119,7 +120,8 @@ fn what_the_data_path_does_is_accepted() {
     let to = "match on em0 scrub (no-df random-id max-mss 1440 min-ttl 9) set tos 16\n\
          match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
          pass in on em0 inet proto tcp to port 80 rdr-to { 10.0.0.1, 10.0.0.2 } round-robin\n\
-         anchor \"a\" {\npass on em0 inet from 10.0.0.5 binat-to 192.0.2.7\n}\n";
+         anchor \"a\" {\npass on em0 inet from 10.0.0.5 binat-to 192.0.2.7\n}\n\
+         pass on rdomain 0\npass in on em0 rtable 0\n";
     assert_eq!(diagnostics_of(to, Dialect::OpenBsd), []);
     let local = "rdr on em0 inet proto tcp to port 80 -> 127.0.0.1 port 8080\n";
     let warned = diagnostics_of(local, Dialect::FreeBsd);

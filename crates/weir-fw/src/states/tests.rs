@@ -12,7 +12,7 @@ use super::*;
 
 const BUCKETS: u32 = 64;
 
-/// Programs that the tests take turns with: the verifier looks at them for more than a second.
+/// Programs that the tests take turns with: the verifier looks at them for tenths of a second.
 static LOADED: Mutex<Option<Firewall>> = Mutex::new(None);
 
 /// One test's turn.

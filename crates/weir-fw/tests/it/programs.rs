@@ -1,4 +1,4 @@
-//! Loaded programs that tests take turns with: the verifier looks at them for a second and more,
+//! Loaded programs that tests take turns with: the verifier looks at them for tenths of a second,
 //! and what a test needs is memory that nobody has used.
 
 use std::ops::Deref;

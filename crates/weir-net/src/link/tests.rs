@@ -62,6 +62,34 @@ fn a_pair_with_four_queues_across_two_namespaces() {
     assert!(carrier_change_count > 0, "the carrier came when the peer went up");
 }
 
+#[test]
+fn what_begins_with_the_ip_header_is_told_from_the_rest() {
+    let bare = |link_layer_type: LinkLayerType, remote: &[u8]| {
+        let mut message = LinkMessage::default();
+        message.header.link_layer_type = link_layer_type;
+        message.attributes.push(LinkAttribute::Broadcast(remote.to_vec()));
+        is_bare(&message)
+    };
+    for layer in [LinkLayerType::None, LinkLayerType::Ppp, LinkLayerType::Tunnel] {
+        assert!(bare(layer, &[]), "{layer:?}");
+    }
+    for layer in [LinkLayerType::Ether, LinkLayerType::Infiniband, LinkLayerType::Void] {
+        assert!(!bare(layer, &[0xff; 6]), "{layer:?}");
+    }
+    assert!(bare(LinkLayerType::Ipgre, &[192, 0, 2, 1]));
+    assert!(!bare(LinkLayerType::Ipgre, &[0; 4]), "its packets leave with the outer header");
+    let netns = namespace("bare");
+    netns
+        .run(|| {
+            if tool(&["ip", "tuntap", "add", "dev", "t0", "mode", "tun"]).is_none() {
+                return;
+            }
+            let link = Netlink::open().unwrap().link("t0").unwrap();
+            assert_eq!((link.is_bare, link.is_ethernet, link.mac), (true, false, None));
+        })
+        .unwrap();
+}
+
 fn queue_directories(link: &str) -> usize {
     std::fs::read_dir(format!("/sys/class/net/{link}/queues")).unwrap().count()
 }

@@ -40,8 +40,8 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
     }
     let is_json = args.language.json.json;
     // Other facts are of another machine.
-    let not_ethernet = match args.language.facts {
-        None => weir_fw::engine::not_ethernet(),
+    let unfilterable = match args.language.facts {
+        None => weir_fw::engine::unfilterable(),
         Some(_) => Vec::new(),
     };
     let mut answer =
@@ -60,7 +60,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
         language.examine(&mut compiled);
         let from = path.display().to_string();
         let mut anchors = language.anchors(&compiled, &from, &language.disk);
-        language.judge(&mut compiled, &mut anchors, args.target, &not_ethernet);
+        language.judge(&mut compiled, &mut anchors, args.target, &unfilterable);
         for compiled in std::iter::once(&compiled).chain(anchors.iter().map(|(_, anchor)| anchor)) {
             let findings = Findings::new(compiled);
             answer.error_count += findings.error_count;

@@ -117,13 +117,13 @@ impl Language {
     /// Puts what a system cannot run of a ruleset, and of the files that it loads into anchors,
     /// among their diagnostics, by place. Errors that were found before stay: all is said in one
     /// run. A host name without an address is an error only where the system's resolver was asked.
-    /// Some interfaces are `not_ethernet`.
+    /// Some interfaces are `unfilterable`.
     pub(crate) fn judge(
         &self,
         compiled: &mut Compiled,
         anchors: &mut [(Text, Compiled)],
         target: Target,
-        not_ethernet: &[String],
+        unfilterable: &[String],
     ) {
         // A ruleset with errors is not whole.
         let whole = anchors.iter().filter(|(_, anchor)| anchor.error_count == 0);
@@ -134,11 +134,11 @@ impl Language {
             })
             .collect();
         self.judge_file(compiled, target, |ruleset| {
-            refusals_of_whole(ruleset, &whole, &self.facts, not_ethernet)
+            refusals_of_whole(ruleset, &whole, &self.facts, unfilterable)
         });
         for (_, anchor) in anchors {
             self.judge_file(anchor, target, |ruleset| {
-                refusals_of_anchor(ruleset, &self.facts, not_ethernet)
+                refusals_of_anchor(ruleset, &self.facts, unfilterable)
             });
         }
     }

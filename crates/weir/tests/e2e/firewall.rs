@@ -8,10 +8,12 @@ mod limits;
 mod nat;
 mod network;
 mod places;
+mod real;
 mod rights;
 mod scrub;
 mod stages;
 mod tcp;
+mod tcx;
 mod veth;
 
 use std::fs;
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_bpf::attach::Link;
+use weir_bpf::sink::SinkProgram;
 use weir_net::{Netlink, VethEnd, sysctl};
 
 use crate::common::{assert_exit, can_run_lab, stderr};
@@ -480,26 +484,68 @@ fn what_cannot_run_is_refused() {
         assert_exit(&output, 1);
         assert!(stderr(&output).contains("weir fw run -f FILE"), "{}", stderr(&output));
     }
-    // An interface whose driver has no XDP: a bridge.
-    let mut ip = std::process::Command::new("ip");
-    ip.args(["-n", net.router.name(), "link", "add", "br9", "type", "bridge"]);
-    assert_exit(&ip.output().expect("ip runs"), 0);
+    // An interface that somebody else's program is on.
+    let _theirs = occupied(&net, "tap9");
     let path = net.file("pf.conf", "pass\n");
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 2);
     let message = stderr(&output);
-    assert!(message.contains("br9") && message.contains("--generic"), "{message}");
-    let output = net.run(&["fw", "run", "--generic", "-f", &path]);
-    assert_exit(&output, 0);
+    assert!(message.contains("tap9") && message.contains("another XDP program"), "{message}");
+    assert_exit(&net.run(&["fw", "status"]), 1);
+}
+
+#[test]
+fn each_interface_says_by_which_way_it_is_filtered() {
+    let test = "each_interface_says_by_which_way_it_is_filtered";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("ways");
+    // A bridge has no native XDP.
+    ip(&net, "link add br9 type bridge");
+    let path = net.file("pf.conf", "pass\n");
+    for (options, way, line) in [
+        (&["fw", "run", "-f"][..], "tcx", "filtered by tcx (the kernel forwards, several times"),
+        (&["fw", "run", "--generic", "-f"][..], "generic", "filtered by generic XDP (behind"),
+    ] {
+        let arguments: Vec<&str> = options.iter().copied().chain([path.as_str()]).collect();
+        let output = net.run(&arguments);
+        assert_exit(&output, 0);
+        let message = stderr(&output);
+        let said = |line: &str, names: &str| {
+            message.lines().any(|text| text.contains(line) && text.ends_with(names))
+        };
+        assert!(said("filtered by native XDP", ": b0, b1") && said(line, ": br9"), "{message}");
+        assert_eq!(mode_of(&net, "br9"), way);
+        assert_eq!(mode_of(&net, "b0"), "native");
+        let status = net.printed(&["fw", "status"]);
+        let is_said = |text: &str| text.contains("br9") && text.contains("several times slower");
+        assert!(status.lines().any(is_said), "{status}");
+        net.printed(&["fw", "stop"]);
+    }
+}
+
+/// By which way an interface is filtered, as the status says.
+#[track_caller]
+fn mode_of(net: &Network, name: &str) -> serde_json::Value {
     let status = net.json("status");
-    let mode = |name: &str| {
-        let interfaces = status["interfaces"].as_array().expect("a list").iter();
-        interfaces
-            .clone()
-            .find(|interface| interface["name"] == name)
-            .map(|interface| interface["mode"].clone())
+    let interfaces = status["interfaces"].as_array().expect("a list");
+    let found = interfaces.iter().find(|interface| interface["name"] == name);
+    found.map(|interface| interface["mode"].clone()).unwrap_or_default()
+}
+
+/// A new interface of the box on which somebody else's XDP program is, so that ours cannot be,
+/// until the link is dropped.
+#[track_caller]
+fn occupied(net: &Network, name: &str) -> Link {
+    ip(net, &format!("tuntap add dev {name} mode tap"));
+    let attach = || {
+        let ifindex = Netlink::open().expect("netlink").ifindex(name).expect("it is there");
+        let program = SinkProgram::load().expect("loaded");
+        program.attach(ifindex).expect("attached")
     };
-    assert_eq!((mode("br9"), mode("b0")), (Some("generic".into()), Some("native".into())));
+    net.router.run(attach).expect("entered")
 }
 
 /// `ip` on the box.
@@ -511,22 +557,13 @@ fn ip(net: &Network, words: &str) {
 }
 
 #[test]
-fn interfaces_that_are_not_ethernet_are_no_secret() {
-    let test = "interfaces_that_are_not_ethernet_are_no_secret";
+fn a_box_that_does_not_forward_says_so() {
+    let test = "a_box_that_does_not_forward_says_so";
     if !can_run_lab(test) {
         return;
     }
     let _turn = beside();
-    let net = Network::new("tun");
-    ip(&net, "tuntap add dev tun9 mode tun");
-    let path = net.file("pf.conf", "pass\nblock in on b0\nblock in on tun9\n");
-    let output = net.run(&["fw", "run", "-f", &path]);
-    assert_exit(&output, 2);
-    let message = stderr(&output);
-    assert!(message.contains("pf.conf:3") && message.contains("not an Ethernet"), "{message}");
-
-    // Without a rule about it, it is told; with `set skip` it is meant. So is a box that does not
-    // forward.
+    let net = Network::new("host");
     let forward = || sysctl::write("net.ipv4.ip_forward", "0").expect("written");
     net.router.run(forward).expect("entered");
     let path = net.file("pf.conf", "pass\n");
@@ -534,18 +571,6 @@ fn interfaces_that_are_not_ethernet_are_no_secret() {
     assert_exit(&output, 0);
     let message = stderr(&output);
     assert!(message.contains("net.ipv4.ip_forward is 0"), "{message}");
-    assert!(
-        message.contains("tun9 is not Ethernet") && message.contains("set skip on tun9"),
-        "{message}"
-    );
-    assert_eq!(net.json("status")["interfaces_not_ethernet"], serde_json::json!(["tun9"]));
-    let path = net.file("pf.conf", "pass\nblock in on tun9\n");
-    let output = net.run(&["pfctl", "-f", &path]);
-    assert_exit(&output, 1);
-    assert!(stderr(&output).contains("pf.conf:2"), "{}", stderr(&output));
-    assert_eq!(net.pfctl("-sr"), "pass all flags S/SA keep state\n", "what ran runs on");
-    let path = net.file("pf.conf", "set skip on tun9\npass\nblock in on tun9\n");
-    assert!(!net.pfctl(&format!("-f {path}")).contains("tun9"));
 }
 
 #[test]
@@ -556,17 +581,17 @@ fn a_reload_that_is_refused_changes_no_interface() {
     }
     let _turn = beside();
     let net = Network::new("stay");
-    net.start("set skip on br9\npass\nblock in on b1 proto udp\n");
+    net.start("set skip on tap9\npass\nblock in on b1 proto udp\n");
     let status = || net.json("status")["interfaces"].clone();
     let (before, rules) = (status(), net.pfctl("-sr"));
-    // A bridge has no native XDP. Without it b1 would be taken off, and b0 be skipped.
-    ip(&net, "link add br9 type bridge");
+    // Our program cannot be on it. Else b1 would be taken off, and b0 be skipped.
+    let _theirs = occupied(&net, "tap9");
     wait_until("it is seen", || status() != before);
     let before = status();
-    let path = net.file("pf.conf", "set skip on b0\nblock in on br9\n");
+    let path = net.file("pf.conf", "set skip on b0\nblock in on tap9\n");
     let output = net.run(&["pfctl", "-f", &path]);
     assert_exit(&output, 1);
-    assert!(stderr(&output).contains("br9"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("tap9"), "{}", stderr(&output));
     assert_eq!((status(), net.pfctl("-sr")), (before, rules));
 }
 

@@ -28,7 +28,7 @@ pub(super) fn key() -> [u64; 8] {
 }
 
 /// Loaded programs and their memory, as new. They go back to their pool when they are dropped: the
-/// verifier takes more than a second for them, and tests only need memory that nobody has used.
+/// verifier takes tenths of a second for them, and tests only need memory that nobody has used.
 #[derive(Debug)]
 pub(super) struct Lent {
     firewall: Option<Firewall>,

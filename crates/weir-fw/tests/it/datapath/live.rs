@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use weir_bpf::attach::Mode;
 use weir_bpf::firewall::layout::{self, control};
-use weir_bpf::firewall::{Attachment, Firewall};
+use weir_bpf::firewall::{self, Attachment, Firewall, Framing};
 use weir_bpf::packet::{PacketRing, Path};
 use weir_net::{Netlink, Netns};
 use weir_oracle::bench::DropCounter;
@@ -84,7 +83,9 @@ fn a_blocked_socket_of_the_box_is_told() {
     rig.inside
         .run(|| {
             for ifindex in rig.ifindex {
-                rig.firewall.attach_egress(ifindex).expect("the program attaches");
+                rig.firewall
+                    .attach_egress(ifindex, Framing::Ethernet)
+                    .expect("the program attaches");
             }
             for (local, other) in
                 [("10.0.2.1:0", "10.0.2.2:53"), ("[fd00:2::1]:0", "[fd00:2::2]:53")]
@@ -112,8 +113,8 @@ fn programs_are_removed_without_a_look_at_their_memory() {
     rig.inside
         .run(|| {
             let at = |ifindex| rig.firewall.attachment(ifindex).expect("it is there");
-            rig.firewall.attach_egress(rig.ifindex[1]).expect("it attaches");
-            let both = Attachment { ingress: Some(Mode::Native), egress: true };
+            rig.firewall.attach_egress(rig.ifindex[1], Framing::Ethernet).expect("it attaches");
+            let both = Attachment { ingress: Some(firewall::Path::Native), egress: true };
             assert_eq!(at(rig.ifindex[1]), both);
             assert!(Firewall::remove(&rig.ifindex).expect("removed"));
             assert_eq!(rig.ifindex.map(at), [Attachment::default(); 2]);
@@ -128,9 +129,9 @@ fn one_program_goes_and_the_other_one_stays() {
     rig.inside
         .run(|| {
             let at = |ifindex| rig.firewall.attachment(ifindex).expect("it is there");
-            let (ingress, egress) = (Some(Mode::Native), true);
+            let (ingress, egress) = (Some(firewall::Path::Native), true);
             for ifindex in rig.ifindex {
-                rig.firewall.attach_egress(ifindex).expect("it attaches");
+                rig.firewall.attach_egress(ifindex, Framing::Ethernet).expect("it attaches");
             }
             rig.firewall.detach_egress(rig.ifindex[0]).expect("detached");
             rig.firewall.detach_ingress(rig.ifindex[1]).expect("detached");
@@ -141,6 +142,29 @@ fn one_program_goes_and_the_other_one_stays() {
             rig.firewall.detach_egress(rig.ifindex[0]).expect("nothing to do");
             rig.firewall.detach_ingress(rig.ifindex[1]).expect("nothing to do");
             assert_eq!(rig.ifindex.map(at), left);
+        })
+        .expect("the namespace is entered");
+}
+
+#[test]
+fn what_takes_the_place_of_xdp_is_attached_and_removed_as_well() {
+    let Some(rig) = Rig::with_rules("place", "pass\n") else { return };
+    rig.inside
+        .run(|| {
+            let ifindex = rig.ifindex[0];
+            let at = |ifindex| rig.firewall.attachment(ifindex).expect("it is there");
+            rig.firewall.detach_ingress(ifindex).expect("detached");
+            for framing in [Framing::Ethernet, Framing::Bare] {
+                rig.firewall.attach_entry(ifindex, framing).expect("it attaches");
+                rig.firewall.attach_egress(ifindex, framing).expect("it attaches");
+                let both = Attachment { ingress: Some(firewall::Path::Tcx), egress: true };
+                assert_eq!(at(ifindex), both, "{framing:?}");
+                assert_eq!(Firewall::filtered(&[ifindex]).expect("asked"), [ifindex]);
+                rig.firewall.detach_ingress(ifindex).expect("detached");
+                assert_eq!(at(ifindex), Attachment { ingress: None, egress: true });
+                assert!(Firewall::remove(&[ifindex]).expect("removed"));
+                assert_eq!(at(ifindex), Attachment::default());
+            }
         })
         .expect("the namespace is entered");
 }

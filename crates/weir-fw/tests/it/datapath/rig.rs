@@ -137,6 +137,13 @@ impl Rig {
         self.inside.run(run).expect("the namespace is entered").expect("the program runs")
     }
 
+    /// What the program that takes the ingress program's place where there is no XDP makes of a
+    /// frame that comes in by an interface.
+    pub(crate) fn enter(&self, side: usize, frame: &[u8]) -> Verdict {
+        let run = || self.firewall.run_entry(self.ifindex[side], frame);
+        self.inside.run(run).expect("the namespace is entered").expect("the program runs")
+    }
+
     /// What the egress program makes of a frame that leaves by an interface.
     pub(crate) fn send(&self, side: usize, frame: &[u8]) -> Verdict {
         let run = || self.firewall.run_egress(self.ifindex[side], frame);

@@ -13,8 +13,8 @@ use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{Netlink, Netns};
 
-use super::ip;
 use super::network::{IMPATIENCE, Killed, Network, PATIENCE, SERVER, echo_server, wait_until};
+use super::{ip, occupied};
 use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::beside;
 
@@ -221,11 +221,11 @@ fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("before");
     net.kill_daemon();
-    ip(&net, "link add br9 type bridge");
+    let _theirs = occupied(&net, "tap9");
     let path = net.file("pf.conf", "pass\n");
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 0);
-    assert!(stderr(&output).contains("interface br9"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interface tap9"), "{}", stderr(&output));
     assert_eq!(net.json("status")["adopted"], true);
     line.echo("after");
     // It is said in `status`, and asked for again it is refused.
@@ -236,7 +236,7 @@ fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
             list.into_iter().find(|interface| interface["name"] == name).expect("it is there");
         (interface["mode"].clone(), interface["problem"].is_string())
     };
-    assert_eq!((mode("br9"), mode("b0")), (("none".into(), true), ("native".into(), false)));
+    assert_eq!((mode("tap9"), mode("b0")), (("none".into(), true), ("native".into(), false)));
     assert_exit(&net.run(&["pfctl", "-f", &path]), 1);
 }
 
@@ -251,14 +251,14 @@ fn a_refused_reload_leaves_no_false_status() {
     let net = Network::new("false");
     net.start("pass in on b0\n");
     let interfaces = || net.json("status")["interfaces"].clone();
-    ip(&net, "link add br9 type bridge");
+    let _theirs = occupied(&net, "tap9");
     wait_until("it is seen", || interfaces().as_array().is_some_and(|list| list.len() == 3));
     let before = interfaces();
     assert_eq!((&before[0]["mode"], &before[1]["mode"]), (&"native".into(), &"none".into()));
     let path = net.file("next.conf", "pass\n");
     let output = net.run(&["pfctl", "-f", &path]);
     assert_exit(&output, 1);
-    assert!(stderr(&output).contains("br9"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("tap9"), "{}", stderr(&output));
     assert_eq!(interfaces(), before);
     let has_xdp = || Netlink::open().expect("netlink").link("b1").expect("there").has_xdp;
     assert!(!net.router.run(has_xdp).expect("entered"), "and so it is");

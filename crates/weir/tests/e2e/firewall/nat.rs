@@ -72,7 +72,7 @@ pub(super) fn ip(netns: &Netns, words: &str) {
 }
 
 /// A program in a namespace; `None`, and the test says so, if there is none of that name.
-fn program(test: &str, netns: &Netns, words: &[&str]) -> Option<Output> {
+pub(super) fn program(test: &str, netns: &Netns, words: &[&str]) -> Option<Output> {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", netns.name()]).args(words);
     let output = command.output().expect("ip runs");
@@ -84,7 +84,7 @@ fn program(test: &str, netns: &Netns, words: &[&str]) -> Option<Output> {
 }
 
 /// Tells everybody who connects from where that is.
-fn who_server(netns: &Netns, host: &str, port: u16) {
+pub(super) fn who_server(netns: &Netns, host: &str, port: u16) {
     let address = SocketAddr::new(host.parse().expect("an address"), port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
@@ -110,7 +110,7 @@ fn who_datagrams(netns: &Netns, host: &str, port: u16) {
 
 /// Whom a server sees that a connection comes from.
 #[track_caller]
-fn seen(from: &Netns, host: &str, port: u16) -> SocketAddr {
+pub(super) fn seen(from: &Netns, host: &str, port: u16) -> SocketAddr {
     let mut line = connect_from(from, host, port, PATIENCE).expect("passed");
     line.hear().parse().expect("an address")
 }
@@ -128,7 +128,7 @@ fn seen_of_datagram(socket: &UdpSocket, size: usize) -> SocketAddr {
     String::from_utf8_lossy(&bytes[..end]).parse().expect("an address")
 }
 
-fn datagrams(from: &Netns, local: &str, host: &str, port: u16) -> UdpSocket {
+pub(super) fn datagrams(from: &Netns, local: &str, host: &str, port: u16) -> UdpSocket {
     let connect = || {
         let socket = UdpSocket::bind(local).expect("bound");
         socket.connect(SocketAddr::new(host.parse().expect("an address"), port)).expect("set");
