@@ -34,6 +34,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
             "weir-net",
             "weir-machine",
             "weir-gen",
+            "weir-http",
+            "weir-load",
         ],
     ),
     ("weir-oracle", &["weir-wire", "weir-stats", "weir-rules", "weir-bpf", "weir-net"]),

@@ -17,6 +17,7 @@ use weir_wire::walk::Share;
 
 use crate::error::GeneratorError;
 use crate::pacing::Schedule;
+use crate::window::Window;
 use weir_wire::traffic;
 use weir_wire::units::Rate;
 
@@ -32,6 +33,16 @@ pub trait Backend {
     /// [`GeneratorError`] if a run is going on, the options cannot be honoured, or a thread cannot
     /// be started.
     fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError>;
+
+    /// As [`start`](Self::start), at full speed, but with no more packets under way than a window
+    /// allows.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); [`GeneratorError::State`] where there are no windows, or if the
+    /// options have a rate or the generator several threads.
+    fn start_within(&mut self, _: RunOptions, _: Window) -> Result<(), GeneratorError> {
+        Err(GeneratorError::State("one that knows no windows"))
+    }
 
     /// True while packets are being sent: after [`start`](Self::start), until the limit is reached,
     /// sending fails, or [`stop`](Self::stop) returns.

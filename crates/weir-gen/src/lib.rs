@@ -39,4 +39,5 @@ pub mod receiver;
 pub mod replay;
 pub mod stream_file;
 mod user_space;
+pub mod window;
 mod workers;

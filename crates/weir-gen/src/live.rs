@@ -9,6 +9,7 @@
 //! A generator reports what it *offered*, which is what it handed to the device. It never claims
 //! that a packet was accepted, let alone delivered: the device and the receiver count those.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use weir_net::{Netlink, NetlinkError, VethEnd};
 use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
 use crate::pacing::{self, Schedule};
+use crate::window::{UnderWay, Window};
 use crate::workers::{Work, Workers, check_cpus};
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
@@ -147,8 +149,8 @@ fn thread_config(part: &Part, schedule: Option<Schedule>, timestamps: bool) -> T
     }
 }
 
-impl Backend for LiveGenerator {
-    fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError> {
+impl LiveGenerator {
+    fn run(&mut self, options: RunOptions, window: Option<Window>) -> Result<(), GeneratorError> {
         if self.running.is_some() {
             return Err(GeneratorError::State("running already: stop it first"));
         }
@@ -160,9 +162,25 @@ impl Backend for LiveGenerator {
         let parts = jobs.iter().map(|job| job.part).collect();
         let cpus: Vec<Option<u32>> = self.cpus.iter().copied().map(Some).collect();
         let program = Arc::clone(&self.program);
-        let work: Work = Arc::new(move |index, stop| jobs[index].run(&program, stop));
+        let work: Work = Arc::new(move |index, stop| match &window {
+            Some(window) => jobs[index].run_within(window, &program, stop),
+            None => jobs[index].run(&program, stop),
+        });
         self.running = Some((options, parts, Workers::start(&cpus, &work)?));
         Ok(())
+    }
+}
+
+impl Backend for LiveGenerator {
+    fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError> {
+        self.run(options, None)
+    }
+
+    fn start_within(&mut self, options: RunOptions, window: Window) -> Result<(), GeneratorError> {
+        if options.schedule()?.is_some() || self.cpus.len() > 1 {
+            return Err(GeneratorError::State("paced, or has several threads: it has no window"));
+        }
+        self.run(options, Some(window))
     }
 
     fn is_running(&self) -> bool {
@@ -232,6 +250,12 @@ pub(crate) fn park_link() -> Result<u32, NetlinkError> {
     netlink.ifindex("park")
 }
 
+/// Each call takes one of 65,534 numbers of memory (`xdp_reg_mem_model()`), which a worker of the
+/// kernel gives back a second later, if it gets the CPU: until then there may be none, after many
+/// short calls. That is waited for, so often and for so long.
+const NUMBERS_WAIT: Duration = Duration::from_millis(20);
+const NUMBERS_PATIENCE: Duration = Duration::from_secs(10);
+
 impl Job {
     /// Sends until stopped or done.
     fn run(&self, program: &GeneratorProgram, stop: &AtomicBool) -> Result<(), GeneratorError> {
@@ -250,11 +274,54 @@ impl Job {
                     chunk.min(CHUNK_PACKETS_RAMP)
                 }
             };
-            program.run(chunk, batch).map_err(GeneratorError::Run)?;
-            let refused_packets = program.thread_counters(self.cpu)?.refused_packets;
-            if refused_packets > 0 {
-                return Err(GeneratorError::Refused(refused_packets));
+            self.send(program, chunk, batch)?;
+        }
+        Ok(())
+    }
+
+    fn send(
+        &self,
+        program: &GeneratorProgram,
+        packets: u32,
+        batch: u32,
+    ) -> Result<(), GeneratorError> {
+        let begin = Instant::now();
+        loop {
+            match program.run(packets, batch) {
+                Err(error)
+                    if error.kind() == ErrorKind::StorageFull
+                        && begin.elapsed() < NUMBERS_PATIENCE =>
+                {
+                    std::thread::sleep(NUMBERS_WAIT);
+                }
+                result => break result.map_err(GeneratorError::Run)?,
             }
+        }
+        let refused_packets = program.thread_counters(self.cpu)?.refused_packets;
+        if refused_packets > 0 {
+            return Err(GeneratorError::Refused(refused_packets));
+        }
+        Ok(())
+    }
+
+    /// The same, batch after batch, each when there is room for it.
+    fn run_within(
+        &self,
+        window: &Window,
+        program: &GeneratorProgram,
+        stop: &AtomicBool,
+    ) -> Result<(), GeneratorError> {
+        let mut under_way = UnderWay::new(window)?;
+        while !stop.load(Ordering::Relaxed) {
+            let Some(chunk) = self.chunk(program)? else { break };
+            let sent = program.next_nth(self.cpu)?.saturating_sub(self.part.first_nth);
+            let chunk = chunk.min(BATCH_FRAMES);
+            if !under_way.has_room(sent, chunk)? {
+                // What receives may wait for this CPU.
+                std::thread::yield_now();
+                continue;
+            }
+            self.send(program, chunk, BATCH_FRAMES)?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
-//! The threads of a run: started together, pinned, stopped together.
+//! The threads of a run: started together, pinned, stopped together. One that is done sleeps until
+//! it is collected, so that its run time can still be read (`/proc/PID/task/TID/schedstat`).
 //!
 //! It never knows what they do.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,11 +18,15 @@ use crate::error::GeneratorError;
 /// What a thread does until it is done or `stop` is set; it is given its place.
 pub(crate) type Work = Arc<dyn Fn(usize, &AtomicBool) -> Result<(), GeneratorError> + Send + Sync>;
 
-/// Threads that are running, or have ended and were not collected yet.
+/// Threads that are at work, or are done and were not collected yet.
 #[derive(Debug)]
 pub(crate) struct Workers {
     stop: Arc<AtomicBool>,
+    /// How many are at work.
+    working: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<Result<Duration, GeneratorError>>>,
+    /// As long as these are there, threads that are done sleep.
+    collecting: Vec<mpsc::Sender<()>>,
 }
 
 impl Workers {
@@ -29,8 +34,10 @@ impl Workers {
     /// them are where they belong. If one cannot be, none is left running.
     pub(crate) fn start(cpus: &[Option<u32>], work: &Work) -> Result<Self, GeneratorError> {
         let mut workers = Self {
-            stop: Arc::new(AtomicBool::new(false)),
+            stop: Arc::default(),
+            working: Arc::default(),
             threads: Vec::with_capacity(cpus.len()),
+            collecting: Vec::with_capacity(cpus.len()),
         };
         let (ready_sender, ready) = mpsc::channel();
         for (index, &cpu) in cpus.iter().enumerate() {
@@ -55,30 +62,36 @@ impl Workers {
     }
 
     fn spawn(
-        &self,
+        &mut self,
         index: usize,
         cpu: Option<u32>,
         work: &Work,
         ready: mpsc::Sender<()>,
     ) -> io::Result<JoinHandle<Result<Duration, GeneratorError>>> {
         let (stop, work) = (Arc::clone(&self.stop), Arc::clone(work));
+        let working = Arc::clone(&self.working);
+        let (collect, collected) = mpsc::channel();
+        self.collecting.push(collect);
         std::thread::Builder::new().name(format!("weir-gen/{index}")).spawn(move || {
             cpu.map_or(Ok(()), pin)?;
+            working.fetch_add(1, Ordering::Relaxed);
+            let mut guard = AtWork { stop: &stop, working: &working, has_failed: true };
             // The receiver waits for this; if it is gone, so is the generator.
             let _ = ready.send(());
             drop(ready);
             let begin = Instant::now();
-            let mut guard = StopOthers { stop: &stop, armed: true };
-            let result = work(index, &stop);
-            guard.armed = result.is_err();
+            let result = work(index, &stop).map(|()| begin.elapsed());
+            guard.has_failed = result.is_err();
             drop(guard);
-            result.map(|()| begin.elapsed())
+            // Nobody ever sends: this ends when the sender is dropped.
+            let _ = collected.recv();
+            result
         })
     }
 
     /// Whether any thread is at work.
     pub(crate) fn is_running(&self) -> bool {
-        self.threads.iter().any(|thread| !thread.is_finished())
+        self.working.load(Ordering::Acquire) > 0
     }
 
     /// Asks the threads to stop.
@@ -88,6 +101,7 @@ impl Workers {
 
     /// Waits for the threads; returns how long the slowest took, or what failed first.
     pub(crate) fn wait(self) -> Result<Duration, GeneratorError> {
+        drop(self.collecting);
         let mut duration = Ok(Duration::ZERO);
         for thread in self.threads {
             let result = thread.join().unwrap_or(Err(GeneratorError::Panicked));
@@ -105,18 +119,21 @@ impl Workers {
     }
 }
 
-/// Stops the other threads when one fails or panics: they would go on for ever, with a part of the
-/// packets missing.
-struct StopOthers<'a> {
+/// A thread at work. It stops the other threads when it fails or panics: they would go on for ever,
+/// with a part of the packets missing.
+struct AtWork<'a> {
     stop: &'a AtomicBool,
-    armed: bool,
+    working: &'a AtomicUsize,
+    has_failed: bool,
 }
 
-impl Drop for StopOthers<'_> {
+impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        if self.armed {
+        if self.has_failed {
             self.stop.store(true, Ordering::Relaxed);
         }
+        // Whoever sees it sees what the thread has counted.
+        self.working.fetch_sub(1, Ordering::Release);
     }
 }
 

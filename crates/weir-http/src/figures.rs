@@ -30,6 +30,8 @@ pub enum Failure {
     Short,
     /// What came is not HTTP/1.1.
     Protocol,
+    /// TLS could not be agreed on, or what came behind that cannot be decrypted.
+    Tls,
     /// The network or the kernel refused the connection otherwise: no route, for instance.
     Unreachable,
     /// The client had no port left for the connection.
@@ -39,7 +41,7 @@ pub enum Failure {
 }
 
 /// Number of kinds of failures.
-const FAILURES: usize = 10;
+const FAILURES: usize = 11;
 
 /// Every failure, with its name in JSON and its words.
 pub const FAILURE_NAMES: [(Failure, &str, &str); FAILURES] = [
@@ -50,6 +52,7 @@ pub const FAILURE_NAMES: [(Failure, &str, &str); FAILURES] = [
     (Failure::ServerError, "status_5xx", "status 5xx"),
     (Failure::Short, "short", "closed before the answer was whole"),
     (Failure::Protocol, "protocol", "not HTTP/1.1"),
+    (Failure::Tls, "tls", "TLS failed"),
     (Failure::Unreachable, "unreachable", "unreachable"),
     (Failure::Ports, "ports", "no port left at the client"),
     (Failure::Source, "source", "the source is not an address of this namespace"),
@@ -120,15 +123,18 @@ pub struct Counts {
     pub opened: u64,
     /// Connections that were established.
     pub established: u64,
+    /// Handshakes of TLS with the server's certificate, and those that resumed a session.
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
     /// Connections that could not be opened, though no request needed them yet, by reason.
     pub not_opened: Failures,
     /// Idle connections that the server closed.
     pub closed_idle: u64,
     /// Connections that are open.
     pub open: u64,
-    /// Bytes received, heads included.
+    /// Bytes received, heads included; of TLS, what it carries.
     pub received_bytes: u64,
-    /// Bytes sent, heads included.
+    /// Bytes sent, heads included; of TLS, what it carries.
     pub sent_bytes: u64,
 }
 
@@ -148,7 +154,7 @@ impl Counts {
     }
 
     /// Every number; whoever adds a field adds it here.
-    fn numbers(&mut self) -> [&mut u64; 12] {
+    fn numbers(&mut self) -> [&mut u64; 14] {
         let Self {
             due,
             answered,
@@ -159,6 +165,8 @@ impl Counts {
             retried,
             opened,
             established,
+            handshakes_full,
+            handshakes_resumed,
             not_opened: _,
             closed_idle,
             open,
@@ -174,6 +182,8 @@ impl Counts {
             retried,
             opened,
             established,
+            handshakes_full,
+            handshakes_resumed,
             closed_idle,
             open,
             received_bytes,
@@ -288,6 +298,8 @@ pub struct Figures {
     pub lag: Times,
     /// From SYN to established connection.
     pub connect: Times,
+    /// From established connection to agreed TLS.
+    pub handshake: Times,
 }
 
 impl Figures {
@@ -298,6 +310,7 @@ impl Figures {
         self.service.add(&other.service);
         self.lag.add(&other.lag);
         self.connect.add(&other.connect);
+        self.handshake.add(&other.handshake);
     }
 }
 

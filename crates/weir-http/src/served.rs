@@ -20,6 +20,11 @@ pub struct Served {
     pub closed_early: u64,
     /// Reset by the client, or failed otherwise.
     pub reset: u64,
+    /// Handshakes of TLS with the certificate, those that resumed a session, and those that came to
+    /// nothing.
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
+    pub handshakes_failed: u64,
     /// Heads of requests that were understood.
     pub requests: u64,
     /// Requests that were none, answered with 4xx or 5xx; they are in `requests` only if what is
@@ -34,9 +39,9 @@ pub struct Served {
     pub stats_requests: u64,
     /// Bytes of requests' bodies, without their coding.
     pub body_received_bytes: u64,
-    /// All bytes read from connections.
+    /// All bytes read from connections; of TLS, what it carries.
     pub received_bytes: u64,
-    /// All bytes that the kernel has taken for connections.
+    /// All bytes that the kernel has taken for connections; of TLS, what it carries.
     pub sent_bytes: u64,
     /// How often connections had to wait to be accepted, because the process may have no more
     /// descriptors, or the kernel no memory for them.
@@ -80,6 +85,9 @@ impl Served {
             closed_by_server,
             closed_early,
             reset,
+            handshakes_full,
+            handshakes_resumed,
+            handshakes_failed,
             requests,
             bad_requests,
             responses_2xx,
@@ -99,6 +107,9 @@ impl Served {
         self.closed_by_server += closed_by_server;
         self.closed_early += closed_early;
         self.reset += reset;
+        self.handshakes_full += handshakes_full;
+        self.handshakes_resumed += handshakes_resumed;
+        self.handshakes_failed += handshakes_failed;
         self.requests += requests;
         self.bad_requests += bad_requests;
         self.responses_2xx += responses_2xx;

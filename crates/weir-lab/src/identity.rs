@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weir_results::dut::{Dut, DutFile, DutKind};
 use weir_results::toggle::Toggle;
-use weir_results::traffic::{Connect, Reverse, Senders, Streams, TrafficKind};
+use weir_results::traffic::{Connect, Http, Reverse, Senders, Streams, TrafficKind};
 use weir_wire::units::Rate;
 
 use crate::model::{Image, NetnsSpec, RssSpec, TestbedSpec, TrialTimes};
@@ -142,13 +142,25 @@ impl TrafficIdentity<'_> {
         if *is_mesh {
             traffic["ports"] = "mesh".into();
         }
-        if let TrafficKind::Connect(Connect { close, request_bytes, reply_bytes, count }) = kind {
-            traffic["connect"] = json!({
-                "close": close,
-                "request_bytes": request_bytes,
-                "reply_bytes": reply_bytes,
-                "count": count,
-            });
+        match kind {
+            TrafficKind::Packets => {}
+            TrafficKind::Connect(Connect { close, request_bytes, reply_bytes, count }) => {
+                traffic["connect"] = json!({
+                    "close": close,
+                    "request_bytes": request_bytes,
+                    "reply_bytes": reply_bytes,
+                    "count": count,
+                });
+            }
+            TrafficKind::Http(Http { connections, keepalive, close, reply_bytes, proxy }) => {
+                traffic["http"] = json!({
+                    "connections": connections,
+                    "keepalive": keepalive,
+                    "close": close,
+                    "reply_bytes": reply_bytes,
+                    "proxy": proxy,
+                });
+            }
         }
         traffic
     }

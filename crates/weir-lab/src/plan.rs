@@ -23,6 +23,7 @@ mod connect;
 pub mod estimate;
 mod expand;
 mod hosts;
+mod http;
 mod network;
 mod order;
 mod resolve;

@@ -138,6 +138,10 @@ pub trait Rig {
     /// When they cannot make or count it.
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError>;
 
+    /// Waits until the kernel has cleared away what many short runs have left, which would take the
+    /// CPUs of the next one.
+    fn settle(&self) {}
+
     /// Starts the generators, or the one that is asked for.
     ///
     /// # Errors
@@ -155,6 +159,12 @@ pub trait Rig {
     /// Whether it can begin a run with any packet of the traffic, and [`Rig::arrived_packets`] are
     /// those of the moment.
     fn sends_parts(&self) -> bool {
+        false
+    }
+
+    /// Whether it can send as fast as packets arrive, with no more under way than fit into a ring
+    /// ([`Burst::in_window`]).
+    fn has_window(&self) -> bool {
         false
     }
 
@@ -267,6 +277,8 @@ pub struct Burst {
     pub first_packet: u64,
     /// The only one that sends, among the traffic's senders; absent: all of them.
     pub sender: Option<usize>,
+    /// Whether no more packets are under way than fit into a ring, at whatever rate that gives.
+    pub in_window: bool,
     /// Whether it is the measurement: what else the machine does meanwhile is looked at.
     pub is_measured: bool,
 }
@@ -275,8 +287,15 @@ impl Burst {
     /// A run of all generators at one rate, which is not the measurement.
     #[must_use]
     pub fn new(rate: Rate, packet_limit: Option<u64>) -> Self {
-        let (sender, is_measured) = (None, false);
-        Self { rate, reverse_rate: rate, packet_limit, first_packet: 0, sender, is_measured }
+        Self {
+            rate,
+            reverse_rate: rate,
+            packet_limit,
+            first_packet: 0,
+            sender: None,
+            in_window: false,
+            is_measured: false,
+        }
     }
 
     /// The measurement of a traffic, without end.

@@ -47,6 +47,9 @@ const PROBE_RATE_PPS: f64 = 1_000.0;
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
 /// No more packets than these are sent by the probes of one generator until their patience is over.
 pub(crate) const PROBES_MAX: u64 = 2_000;
+/// From so many flows on, what has filled a DUT's table has left the kernel something to clear
+/// away.
+const SETTLED_FLOWS_MIN: u64 = 50_000;
 /// What a probe takes that gets through.
 pub(crate) const PROBE_TIME: Duration = PROBE_PATIENCE.saturating_add(Duration::from_millis(10));
 /// The rate that a burst as fast as it goes has at the least.
@@ -370,11 +373,15 @@ impl<'a> Runner<'a> {
             }
             return Ok(Some(outcome));
         }
-        // Making states is what connections are for.
-        let is_primed = self.trial.traffic.connect().is_none();
+        // Making states is what connections are for, and requests come over some.
+        let is_primed = self.trial.traffic.kind.is_packets();
         if let Some(dut) = dut.filter(|d| is_primed && d.keeps_flows()) {
             self.phase("prime");
             self.prime(rig, dut)?;
+            let flow_count: u64 = walked(self.trial.traffic).iter().map(|(_, count)| count).sum();
+            if flow_count >= SETTLED_FLOWS_MIN {
+                rig.settle();
+            }
         }
         Ok(None)
     }

@@ -45,11 +45,51 @@ pub enum CrewError {
     Message { worker: usize, reason: String },
 }
 
+/// The first word of a command line that makes a process of this program a worker. People have no
+/// use for it, so that help, manual pages and completions do not have it.
+pub const WORKER: &str = "http-worker";
+
+/// What a worker is; its name is the second word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Client,
+    Server,
+}
+
+impl Role {
+    /// The role of that name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::Client, Self::Server].into_iter().find(|role| role.name() == name)
+    }
+
+    /// As command lines have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "serve",
+        }
+    }
+}
+
 /// What runs a worker.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub path: PathBuf,
     pub arguments: Vec<String>,
+}
+
+impl Program {
+    /// This program as a worker.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be found.
+    pub fn worker(role: Role) -> io::Result<Self> {
+        let arguments = [WORKER, role.name()].map(str::to_owned).into();
+        Ok(Self { path: std::env::current_exe()?, arguments })
+    }
 }
 
 /// Workers, numbered from 0, that send messages of one type.

@@ -7,6 +7,7 @@
 
 mod connection;
 mod shared;
+pub mod tls;
 mod worker;
 
 use std::io;
@@ -18,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_http::served::{Served, Stats};
 
 use crate::crew::{Crew, CrewError, Program};
+use tls::{Certificate, Identity, TlsError};
 
 pub use worker::work;
 
@@ -37,6 +39,8 @@ pub struct ServerOptions {
     pub worker_count: usize,
     /// CPUs to pin workers to, in turn; without any, the kernel places them.
     pub cpus: Vec<usize>,
+    /// What to serve TLS with; `None`: in the clear.
+    pub certificate: Option<Certificate>,
 }
 
 /// Why a server cannot start, or had to stop.
@@ -53,16 +57,19 @@ pub enum ServerError {
     #[error("worker {0} has not answered for {patience_s} s", patience_s = PATIENCE.as_secs())]
     Silent(usize),
     #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
     Crew(#[from] CrewError),
 }
 
 /// What a worker is started with.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Config {
     listen: Vec<SocketAddr>,
     cpu: Option<usize>,
     /// Makes its random numbers others than those of the other workers.
     seed: u64,
+    tls: Option<Identity>,
 }
 
 /// What a worker says.
@@ -107,11 +114,14 @@ impl Server {
             let free = free_address(address);
             addresses.push(free.map_err(|source| ServerError::Listen { address, source })?);
         }
+        let identity = options.certificate.as_ref();
+        let identity = identity.map(|one| Identity::new(one, &addresses)).transpose()?;
         let configs: Vec<Config> = (0..options.worker_count)
             .map(|worker| Config {
                 listen: addresses.clone(),
                 cpu: options.cpus.get(worker % options.cpus.len().max(1)).copied(),
                 seed: worker as u64,
+                tls: identity.clone(),
             })
             .collect();
         let crew = Crew::start(&options.program, &configs)?;

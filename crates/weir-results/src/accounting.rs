@@ -31,7 +31,8 @@ pub struct Accounting {
     /// any, the counting points, losses and gaps above are empty: they are the sums of these.
     pub directions: Vec<DirectionRules>,
     /// Where what is accounted for are connections: the counters that name packets of theirs which
-    /// were lost, beside those of the DUT. The points are their steps then.
+    /// were lost, beside those of the DUT. The points are their steps then. Where it is empty, a
+    /// lost packet is sent again, and its loss no step's.
     pub connections: Option<Vec<NamedLoss>>,
     /// Counts of somebody who stands beside a counting point and has no part in the traffic.
     pub opinions: Vec<PointRule>,
@@ -146,7 +147,9 @@ impl Accounting {
                 ledger::name_missing(&mut ledger, &[way], rule, counted);
             }
             let ways: Vec<&str> = named.iter().map(|loss| loss.way).collect();
-            // Which way it was going when the DUT dropped it, its counters do not say.
+            // Which way it was going when the DUT dropped it, its counters do not say. Without
+            // ways, packets are no part of what is accounted for.
+            let dut = dut.filter(|_| !ways.is_empty());
             for rule in dut.iter().flat_map(|dut| &dut.drops) {
                 // Some of them exist only once they have counted.
                 let counted = rule.counters.sum(&run).unwrap_or(0);

@@ -14,7 +14,7 @@ use crate::record::{Cost, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, ToggleSummary, Trial, turns};
 use crate::toggle::Role;
-use crate::traffic::Connect;
+use crate::traffic::{Connect, Http};
 use crate::yardstick::Yardstick;
 
 mod pattern;
@@ -32,14 +32,19 @@ pub const GOAL: &str = "goal";
 pub const TRAFFIC: &str = "traffic";
 /// The dimension that holds the number of flows.
 pub const FLOWS: &str = "flows";
-/// The dimension that holds the frame size without FCS, in bytes; connections have none.
+/// The dimension that holds the frame size without FCS, in bytes; connections and requests have
+/// none.
 pub const SIZE_BYTES: &str = "size_bytes";
 /// The dimension that holds how connections end.
 pub const CLOSE: &str = "close";
 /// The dimension that holds the bytes of each connection's request.
 pub const REQUEST_BYTES: &str = "request_bytes";
-/// The dimension that holds the bytes of each connection's reply.
+/// The dimension that holds the bytes of each reply.
 pub const REPLY_BYTES: &str = "reply_bytes";
+/// The dimension that holds the number of connections that requests go over at a time.
+pub const CONNECTIONS: &str = "connections";
+/// The dimension that holds how many requests a connection has.
+pub const KEEPALIVE: &str = "keepalive";
 
 /// Where a collection was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,25 +283,47 @@ fn levels(series: &SeriesSummary) -> Vec<Level> {
     levels.push(level(TRAFFIC, &series.traffic_base, None));
     let flows = series.flow_count;
     levels.push(level(FLOWS, &flows.to_string(), Some(flows as f64)));
-    levels.extend(kind_levels(series.connect.as_ref(), series.size_bytes.into()));
+    let kinds = (series.connect.as_ref(), series.http.as_ref());
+    levels.extend(kind_levels(kinds, series.size_bytes.into()));
     levels
 }
 
 /// The places of a traffic in the dimensions that only its kind has: the frame size of packets, in
-/// bytes without FCS, or what is done with each connection, whose frames have no size in common.
+/// bytes without FCS, or what is done with each connection or request, whose frames have no size in
+/// common.
 #[must_use]
-pub fn kind_levels(connect: Option<&Connect>, size_bytes: f64) -> Vec<Level> {
+#[expect(clippy::cast_precision_loss, reason = "connections and bytes stay far below 2^53")]
+pub fn kind_levels(
+    (connect, http): (Option<&Connect>, Option<&Http>),
+    size_bytes: f64,
+) -> Vec<Level> {
     let number = |dimension: &str, number: f64| Level {
         dimension: dimension.to_owned(),
         label: number.to_string(),
         number: Some(number),
     };
+    let word = |dimension: &str, label: &str| Level {
+        dimension: dimension.to_owned(),
+        label: label.to_owned(),
+        number: None,
+    };
+    if let Some(http) = http {
+        return vec![
+            number(CONNECTIONS, http.connections as f64),
+            Level {
+                number: http.keepalive.map(|count| count as f64),
+                ..word(KEEPALIVE, &http.keepalive_text())
+            },
+            word(CLOSE, http.close.name()),
+            number(REPLY_BYTES, http.reply_bytes as f64),
+        ];
+    }
     // How many are opened is the number that their figure is held against.
     let Some(&Connect { close, request_bytes, reply_bytes, count: _ }) = connect else {
         return vec![number(SIZE_BYTES, size_bytes)];
     };
     vec![
-        Level { dimension: CLOSE.to_owned(), label: close.name().to_owned(), number: None },
+        word(CLOSE, close.name()),
         number(REQUEST_BYTES, request_bytes.into()),
         number(REPLY_BYTES, reply_bytes.into()),
     ]

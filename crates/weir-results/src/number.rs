@@ -47,6 +47,11 @@ impl Scale {
         Self::suited(rate_cps, [(1e6, "Mconn/s"), (1e3, "kconn/s"), (1.0, "conn/s")])
     }
 
+    /// What requests per second are written in.
+    pub(crate) fn rps(rate_rps: f64) -> Self {
+        Self::suited(rate_rps, [(1e6, "Mreq/s"), (1e3, "kreq/s"), (1.0, "req/s")])
+    }
+
     /// What a number of connections is written in.
     pub(crate) fn connections(count: f64) -> Self {
         Self::suited(count, [(1e6, "Mconn"), (1e3, "kconn"), (1.0, "conn")])

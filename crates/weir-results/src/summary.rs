@@ -29,7 +29,7 @@ pub use turns::ToggleSummary;
 pub use analysis::{ComparisonAnalysis, CostAnalysis, SeriesAnalysis};
 
 use crate::matrix::{Campaign, SweepValue};
-use crate::traffic::Connect;
+use crate::traffic::{Connect, Http};
 use crate::unit::{Unit, is_pps};
 use crate::yardstick::Yardstick;
 
@@ -182,6 +182,9 @@ pub struct SeriesSummary {
     /// What is done with each connection, where its traffic is of connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Connect>,
+    /// What is asked for, where its traffic is of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Http>,
     /// Whether the DUT still knew, after each valid iteration, the connections that came through
     /// and stay open; false where it does not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -4,7 +4,7 @@
 //! those at their defaults are left out. Stores of before there was a list of streams are still
 //! read. MAC addresses belong to the testbed; none stands here.
 //!
-//! A traffic of connections has one stream, of the SYNs that open them.
+//! A traffic of connections has one stream, of the SYNs that open them, and so has one of requests.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,11 @@ use weir_wire::walk::Walk;
 use crate::unit::Unit;
 
 pub mod connect;
+pub mod http;
 mod senders;
 
 pub use connect::Connect;
+pub use http::Http;
 pub use senders::{LINKS_MAX, Reverse, Sender, Senders, mirrors, partner, parts};
 
 /// The most streams of a generator: their numbers have eight bits in the packets' signature.
@@ -45,7 +47,7 @@ pub struct Traffic {
     /// What is sent.
     pub streams: Streams,
     /// Rate of each generator that sends it, total over its threads and streams: packets per
-    /// second, or connections.
+    /// second, or connections, or requests.
     pub rate: Rate,
     /// Who sends it, and what is sent against it.
     pub senders: Senders,
@@ -62,6 +64,8 @@ pub enum TrafficKind {
     Packets,
     /// TCP connections.
     Connect(Connect),
+    /// HTTP requests.
+    Http(Http),
 }
 
 impl TrafficKind {
@@ -72,6 +76,7 @@ impl TrafficKind {
             Self::Packets => Unit::Pps,
             Self::Connect(Connect { count: Some(_), .. }) => Unit::Connections,
             Self::Connect(_) => Unit::Cps,
+            Self::Http(_) => Unit::Rps,
         }
     }
 
@@ -80,11 +85,21 @@ impl TrafficKind {
     pub fn rate_text(&self, rate: Rate) -> String {
         match self {
             Self::Packets => rate.to_string(),
-            Self::Connect(_) => connect::rate_text(rate),
+            Self::Connect(_) | Self::Http(_) => connect::rate_text(rate),
         }
     }
 
-    fn is_packets(&self) -> bool {
+    /// Reads a rate of its.
+    fn parse_rate(&self, text: &str) -> Result<Rate, String> {
+        match self {
+            Self::Packets => text.parse::<Rate>().map_err(|error| error.to_string()),
+            Self::Connect(_) | Self::Http(_) => connect::parse_rate(text, self.unit().things()),
+        }
+    }
+
+    /// Whether it is of packets, each by itself.
+    #[must_use]
+    pub const fn is_packets(&self) -> bool {
         matches!(self, Self::Packets)
     }
 }
@@ -101,8 +116,17 @@ impl Traffic {
     #[must_use]
     pub const fn connect(&self) -> Option<&Connect> {
         match &self.kind {
-            TrafficKind::Packets => None,
             TrafficKind::Connect(connect) => Some(connect),
+            TrafficKind::Packets | TrafficKind::Http(_) => None,
+        }
+    }
+
+    /// What is asked for, if it is of requests.
+    #[must_use]
+    pub const fn http(&self) -> Option<&Http> {
+        match &self.kind {
+            TrafficKind::Http(http) => Some(http),
+            TrafficKind::Packets | TrafficKind::Connect(_) => None,
         }
     }
 
@@ -443,11 +467,7 @@ impl TryFrom<TrafficFile> for Traffic {
             first_port: 0,
         };
         let streams = of_tables(listed)?;
-        let rate = match file.kind {
-            TrafficKind::Packets => file.rate.parse::<Rate>().map_err(|error| error.to_string()),
-            TrafficKind::Connect(_) => connect::parse_rate(&file.rate),
-        };
-        let rate = rate.map_err(TrafficFileError::Rate)?;
+        let rate = file.kind.parse_rate(&file.rate).map_err(TrafficFileError::Rate)?;
         let TrafficFile { name, id, kind, .. } = file;
         let traffic = Self { name, id, streams, rate, senders, kind };
         match traffic.stream_count_max() {

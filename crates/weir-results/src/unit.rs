@@ -20,6 +20,8 @@ pub enum Unit {
     Cps,
     /// Connections that came through and stay open, all at the same time.
     Connections,
+    /// Requests per second that got a whole, good answer.
+    Rps,
 }
 
 impl Unit {
@@ -31,6 +33,7 @@ impl Unit {
             Self::Bps => "bps",
             Self::Cps => "conn/s",
             Self::Connections => "conn",
+            Self::Rps => "req/s",
         }
     }
 
@@ -42,13 +45,14 @@ impl Unit {
             Self::Bps => "Bits per second",
             Self::Cps => "Connections per second",
             Self::Connections => "Connections that came through",
+            Self::Rps => "Requests answered per second",
         }
     }
 
-    /// Whether it counts connections, in time or at a time.
+    /// Whether it counts packets or their bits, which have a frame size.
     #[must_use]
-    pub const fn is_of_connections(self) -> bool {
-        matches!(self, Self::Cps | Self::Connections)
+    pub const fn is_of_packets(self) -> bool {
+        matches!(self, Self::Pps | Self::Bps)
     }
 
     /// What is sent, lost and delivered: `packets`.
@@ -57,6 +61,7 @@ impl Unit {
         match self {
             Self::Pps | Self::Bps => "packets",
             Self::Cps | Self::Connections => "connections",
+            Self::Rps => "requests",
         }
     }
 
@@ -66,6 +71,7 @@ impl Unit {
         match self {
             Self::Pps | Self::Bps => "Packets",
             Self::Cps | Self::Connections => "Connections",
+            Self::Rps => "Requests",
         }
     }
 
@@ -76,6 +82,7 @@ impl Unit {
             Self::Pps | Self::Bps => "Delivered",
             Self::Cps => "Completed",
             Self::Connections => "Came through",
+            Self::Rps => "Answered",
         }
     }
 
@@ -84,7 +91,7 @@ impl Unit {
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Pps | Self::Bps => "forwards",
-            Self::Cps => "carries",
+            Self::Cps | Self::Rps => "carries",
             Self::Connections => "lets through",
         }
     }
@@ -106,6 +113,7 @@ impl Unit {
             Self::Bps => Scale::bps(value),
             Self::Cps => Scale::cps(value),
             Self::Connections => Scale::connections(value),
+            Self::Rps => Scale::rps(value),
         }
     }
 
@@ -143,12 +151,13 @@ mod tests {
         assert_eq!(Unit::Cps.range(52_340.0, 52_340.0), "52.34 kconn/s");
         assert_eq!(Unit::Connections.written(2e6), "2.000 Mconn");
         assert_eq!(Unit::Connections.written(12.0), "12.00 conn");
+        assert_eq!(Unit::Rps.written(52_340.0), "52.34 kreq/s");
     }
 
     #[test]
     fn files_name_units_as_they_did_before_there_were_connections() {
-        let names = [Unit::Pps, Unit::Bps, Unit::Cps, Unit::Connections];
+        let names = [Unit::Pps, Unit::Bps, Unit::Cps, Unit::Connections, Unit::Rps];
         let names = names.map(|unit| serde_json::to_string(&unit).expect("writable"));
-        assert_eq!(names, ["\"pps\"", "\"bps\"", "\"cps\"", "\"connections\""]);
+        assert_eq!(names, ["\"pps\"", "\"bps\"", "\"cps\"", "\"connections\"", "\"rps\""]);
     }
 }

@@ -137,7 +137,7 @@ const FREQUENCY_FALL_MAX: Threshold = Threshold::new(
 );
 
 /// Every threshold of weir's own trials, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 17] = [
+pub const THRESHOLDS: [Threshold; 18] = [
     RESIDUAL_MAX,
     FOREIGN_MAX,
     MEMORY_PRESSURE_MAX,
@@ -147,6 +147,7 @@ pub const THRESHOLDS: [Threshold; 17] = [
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
     RING_IDLE_MIN,
+    CLOSED_IDLE_MIN,
     LINK_BOUND_MIN,
     OVERLOADED_MAX,
     PLACE_SHARE_MIN,
@@ -163,6 +164,14 @@ const RING_IDLE_MIN: Threshold = Threshold::new(
     "of a CPU's time",
     "a DUT whose busiest CPU would have been idle for at least this with all packets that it \
      lost, most of them before it had received them, is ring-bound: bursts overran a ring",
+);
+
+const CLOSED_IDLE_MIN: Threshold = Threshold::new(
+    "closed_idle_min",
+    0.10,
+    "of a CPU's time",
+    "a DUT whose busiest CPU was idle for at least this is not what limits a closed loop of \
+     requests",
 );
 
 /// The counting points that come before the DUT's first one.
@@ -402,7 +411,10 @@ fn limit(e: &Evidence<'_>) -> Verdict {
     let at_line = ratio.is_some_and(|r| r >= LINK_BOUND_MIN.value)
         && (is_line || e.result.requested_pps.is_none());
     if loss <= LOSS_FREE_MAX.value {
-        return loss_free(e, loss, ratio.filter(|_| at_line));
+        return match ratio.filter(|_| !at_line && is_closed_loop(e)) {
+            Some(ratio) => closed_loop(e, ratio),
+            None => loss_free(e, loss, ratio.filter(|_| at_line)),
+        };
     }
     if !keeps_rate(e.result) && loss <= 1.0 - RATE_KEPT_MIN.value {
         return verdict(
@@ -422,7 +434,7 @@ fn limit(e: &Evidence<'_>) -> Verdict {
                 number::share(loss),
                 match e.unit {
                     Unit::Pps | Unit::Bps => "before they left the generator",
-                    Unit::Cps | Unit::Connections => "most of them at the generator",
+                    Unit::Cps | Unit::Connections | Unit::Rps => "most of them at the generator",
                 }
             ),
         ),
@@ -444,6 +456,34 @@ fn limit(e: &Evidence<'_>) -> Verdict {
             number::share(loss),
             number::percent(PLACE_SHARE_MIN.value)
         )),
+    }
+}
+
+/// Whether nothing was offered before what came before it had its answer.
+fn is_closed_loop(e: &Evidence<'_>) -> bool {
+    e.unit == Unit::Rps && e.result.requested_pps.is_none()
+}
+
+/// The verdict on a closed loop that lost nothing, which has its next requests as soon as there are
+/// answers: the DUT limits it if it had no time left, or else those who ask and answer, or how many
+/// of them there are.
+fn closed_loop(e: &Evidence<'_>, ratio: f64) -> Verdict {
+    let answered = format!(
+        "each connection had its next request as soon as it had its answer, and {} {} came",
+        number::share(ratio),
+        e.path.whole()
+    );
+    let idle_ratio = dut_machine(e).and_then(MachineUse::dut_busy_ratio).map(|busy| 1.0 - busy);
+    match idle_ratio.filter(|idle_ratio| *idle_ratio >= CLOSED_IDLE_MIN.value) {
+        Some(idle_ratio) => verdict(
+            VerdictKind::GeneratorBound,
+            format!(
+                "{answered}; the DUT's busiest CPU was idle for {} of the time: with more \
+                 connections, or more CPUs for client and server, more may be possible",
+                number::share(idle_ratio)
+            ),
+        ),
+        None => verdict(VerdictKind::DutBound, answered),
     }
 }
 

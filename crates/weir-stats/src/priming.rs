@@ -1,10 +1,10 @@
 //! How fast each flow is sent once, and what is sent again: as fast as the DUT makes states.
 //!
-//! Flows are sent in parts of a twentieth of a second. What came through says what a part has lost,
+//! Flows are sent in parts of a fifth of a second. What came through says what a part has lost,
 //! and the DUT's count of states whether that is missing; only such a part is sent again. The rate
 //! rises until something is lost, falls by the share that was, and rises slowly from there on.
 //! Where little is lost the machine may have stalled for a moment, which it does at any rate: the
-//! rate falls very little, and the part is sent again when all others have been. A DUT that sleeps
+//! rate does not fall, and the part is sent again when all others have been. A DUT that sleeps
 //! loses the first packets while it wakes up: those are of flows that it knows, the last ones of
 //! the part before. No clock is read here, and nothing else is known of who sends.
 
@@ -21,27 +21,26 @@ const RATE_MIN_PPS: f64 = 5e3;
 /// so after 30 seconds without an answer.
 const TIME_MAX_S: f64 = 20.0;
 /// A part takes so long, and has at least so many flows.
-const PART_S: f64 = 0.05;
+const PART_S: f64 = 0.2;
 const PART_FLOWS_MIN: f64 = 5_000.0;
 /// Before a part so much is sent of what comes before it: a CPU that halts needs a millisecond.
 const LEAD_S: f64 = 0.002;
-/// What the rate is multiplied with after a part that was not lost: until the first loss, and from
-/// then on.
+/// What the rate is multiplied with after a part that was not lost: until the first loss, from then
+/// on, and where most flows are known before they are sent, which is faster.
 const RISE: f64 = 1.5;
-const RISE_AFTER_LOSS: f64 = 1.02;
+const RISE_AFTER_LOSS: f64 = 1.1;
+const RISE_KNOWN: f64 = 1.2;
+/// What it is multiplied with before parts are sent for the second time.
+const FASTER_KNOWN: f64 = 4.0;
 /// After a loss it is what came through, or what came through whole last, less a little; and no
 /// less than a part of what it was. A machine that stalls loses packets at any rate.
 const FALL: f64 = 0.93;
 const FALL_MOST: f64 = 0.25;
-/// The share of a part, at most, whose loss may come from a stall, and what the rate is multiplied
-/// with then: the rate may be a little too high, too.
+/// The share of a part, at most, whose loss may come from a stall: the same at any rate that fills
+/// the DUT's ring during one, so that a slower one would only take longer. Up to the smaller share
+/// the rate even rises.
 const STALL_LOSS_MAX: f64 = 0.1;
-const FALL_AFTER_STALL: f64 = 0.99;
-/// And before such parts are sent for the third time: the same flows may be lost each time, those
-/// before the DUT wakes up.
-const FALL_AGAIN: f64 = 0.6;
-/// Nor are those sent more slowly than within this time.
-const TIME_AGAIN_MAX_S: f64 = 2.0;
+const SMALL_LOSS_MAX: f64 = 0.05;
 /// How often a part is sent: where the DUT tells its states, and where only its packets tell.
 const ATTEMPTS_MAX: u32 = 6;
 const ATTEMPTS_MAX_UNTOLD: u32 = 2;
@@ -68,7 +67,9 @@ pub trait Line {
     /// Why it cannot.
     type Error;
 
-    /// Sends these flows of a stream, each once, and says how many packets came through.
+    /// Sends these flows of a stream, each once, and says how many packets came through: at this
+    /// rate, or as fast as they arrive if the line sees that. Behind the last flow the first one
+    /// follows.
     ///
     /// # Errors
     /// When it cannot.
@@ -130,11 +131,10 @@ impl Pace {
         (self.rate_pps * LEAD_S) as u64
     }
 
-    /// Before so many flows, of parts that have stalled twice, are sent again.
-    fn slow_down(&mut self, flow_count: u64) {
-        let least_pps = self.least_pps.min(packets(flow_count) / TIME_AGAIN_MAX_S);
-        self.least_pps = RATE_MIN_PPS.max(least_pps);
-        self.rate_pps = (self.rate_pps * FALL_AGAIN).max(self.least_pps);
+    /// From now on most flows are known before they are sent.
+    fn know(&mut self) {
+        self.rate_pps = (self.rate_pps * FASTER_KNOWN).min(RATE_MAX_PPS);
+        self.rise = RISE_KNOWN;
     }
 
     /// After a part, which may have been sent before: states that are there cost little, and say
@@ -148,7 +148,9 @@ impl Pace {
             (0, false) => {}
             // The first loss of all may well be the DUT's limit.
             (lost, _) if is_stall(sent, lost) && self.rise < RISE => {
-                self.rate_pps = (self.rate_pps * FALL_AFTER_STALL).max(self.least_pps);
+                if packets(lost) <= SMALL_LOSS_MAX * packets(sent) {
+                    self.rate_pps = (self.rate_pps * self.rise).min(RATE_MAX_PPS);
+                }
             }
             (lost, _) => {
                 let through = 1.0 - packets(lost) / packets(sent.max(1));
@@ -166,18 +168,25 @@ fn is_stall(sent: u64, lost: u64) -> bool {
     lost > 0 && packets(lost) <= STALL_LOSS_MAX * packets(sent)
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Known {
+    sent_flows: u64,
+    known_flows: u64,
+}
+
 struct Filling<'a, L> {
     line: &'a mut L,
     flows: &'a Flows<'a>,
     pace: Pace,
     sent_packets: u64,
     packets_max: u64,
-    /// What the DUT knew when it was asked last, and the flows of the parts since then that came
-    /// through whole; `None`: it does not say which are missing.
-    known: Option<(u64, u64)>,
-    /// Parts that lost a little and are to be sent again: the stream, which of its flows, and how
-    /// many of them are missing.
-    stalled: Vec<(usize, Range<u64>, u64)>,
+    /// Flows that were sent, and how many the DUT knew of them when it was asked last; `None`: it
+    /// does not say which are missing.
+    known: Option<Known>,
+    /// Parts that lost a little and are to be sent again: the stream, and which of its flows.
+    stalled: Vec<(usize, Range<u64>)>,
+    /// Each flow was sent.
+    is_again: bool,
     /// It takes no more.
     is_full: bool,
 }
@@ -194,26 +203,25 @@ pub fn fill<L: Line>(line: &mut L, flows: &Flows<'_>) -> Result<Filled, L::Error
         pace: Pace::of(flow_count),
         sent_packets: 0,
         packets_max: flow_count.saturating_mul(PACKETS_PER_FLOW_MAX),
-        known: flows.is_foretold.then_some((0, 0)),
+        known: flows.is_foretold.then(Known::default),
         stalled: Vec::new(),
+        is_again: false,
         is_full: false,
     };
-    let (mut before, mut is_again, mut vain_count) = (None, false, 0);
+    let mut before = None;
     loop {
         match mem::take(&mut filling.stalled) {
             stalled if !stalled.is_empty() => {
-                if is_again {
-                    let counts = stalled.iter().map(|(_, part, _)| part.end - part.start);
-                    filling.pace.slow_down(counts.sum());
-                }
-                is_again = true;
+                filling.go_again();
                 let before = filling.known;
-                for (stream, part, missing) in stalled {
-                    filling.part(stream, part, missing)?;
+                for (stream, part) in stalled {
+                    filling.part(stream, part)?;
                 }
-                // What takes none of what is missing, however slowly it comes, is full.
-                vain_count = if filling.known == before { vain_count + 1 } else { 0 };
-                filling.is_full |= vain_count == ATTEMPTS_MAX;
+                // What is missing is of other parts, then: packets of one that come late make up
+                // for those that the next one loses. All is sent again.
+                if filling.known == before {
+                    filling.stalled.clear();
+                }
             }
             _ => {
                 for &(stream, count) in flows.streams {
@@ -240,7 +248,7 @@ pub fn fill<L: Line>(line: &mut L, flows: &Flows<'_>) -> Result<Filled, L::Error
             let lost = flow_count.saturating_sub(known.unwrap_or(0));
             filling.pace.after(flow_count, lost, false);
         }
-        // From now on most flows are known before they are sent.
+        filling.go_again();
         (before, filling.known) = (known, None);
     }
 }
@@ -251,10 +259,32 @@ impl<L: Line> Filling<'_, L> {
         while first < flow_count && !self.is_full {
             let rest = flow_count - first;
             let count = if self.flows.in_parts { self.pace.part().min(rest) } else { rest };
-            self.part(stream, first..first + count, count)?;
+            if let Some(known) = &mut self.known {
+                known.sent_flows += count;
+            }
+            self.part(stream, first..first + count)?;
             first += count;
         }
         Ok(())
+    }
+
+    fn go_again(&mut self) {
+        if !mem::replace(&mut self.is_again, true) && self.flows.in_parts {
+            self.pace.know();
+        }
+    }
+
+    /// What is sent for a part: so that the DUT is awake, some flows before it, and before the
+    /// first ones the last, if those were sent already.
+    fn with_lead(&self, stream: usize, part: &Range<u64>) -> Range<u64> {
+        let lead = if self.flows.in_parts { self.pace.lead() } else { 0 };
+        let of_stream = self.flows.streams.iter().find(|(index, _)| *index == stream);
+        match of_stream {
+            Some((_, all)) if self.is_again && part.start == 0 => {
+                all - lead.min(*all)..all + part.end
+            }
+            _ => part.start.saturating_sub(lead)..part.end,
+        }
     }
 
     /// Whether more may be sent.
@@ -262,48 +292,48 @@ impl<L: Line> Filling<'_, L> {
         self.sent_packets < self.packets_max
     }
 
-    /// Sends a part, `new` of whose flows the DUT does not know as far as is known, until it does.
-    fn part(&mut self, stream: usize, flows: Range<u64>, new: u64) -> Result<(), L::Error> {
+    /// Of the flows of a part that may have got lost, how many the DUT may not know: what was lost
+    /// behind it is not missing.
+    fn missing(&mut self, lost: u64) -> Result<u64, L::Error> {
+        let Some(known) = self.known.as_mut().filter(|_| lost > 0) else { return Ok(lost) };
+        let Some(known_flows) = self.line.known()? else {
+            self.known = None;
+            return Ok(lost);
+        };
+        known.known_flows = known_flows;
+        Ok(lost.min(known.sent_flows.saturating_sub(known_flows)))
+    }
+
+    /// Sends a part until the DUT knows its flows.
+    fn part(&mut self, stream: usize, flows: Range<u64>) -> Result<(), L::Error> {
         let count = flows.end - flows.start;
-        let due = self.known.map(|(known, since)| known + since + new);
-        let attempts = if due.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
+        let attempts = if self.known.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
         let mut first = None;
         for attempt in 0..attempts {
             if !self.has_packets() {
                 return Ok(());
             }
-            let lead = if self.flows.in_parts { self.pace.lead() } else { 0 };
-            let sent = flows.start.saturating_sub(lead)..flows.end;
+            let sent = self.with_lead(stream, &flows);
             let sent_count = sent.end - sent.start;
             let through = self.line.send(stream, sent, self.pace.rate_pps)?.min(sent_count);
             self.sent_packets += sent_count;
             if !self.flows.in_parts {
                 return Ok(());
             }
-            let mut missing = (sent_count - through).min(count);
-            if missing > 0
-                && let Some(due) = due
-                && self.known.is_some()
-            {
-                // What was lost behind the DUT is not missing.
-                self.known = self.line.known()?.map(|now| (now, 0));
-                missing = self.known.map_or(missing, |(now, _)| due.saturating_sub(now).min(new));
-            }
-            self.pace.after(count, missing, attempt == 0);
-            match (&mut self.known, missing) {
-                (Some((known, since)), 0) => {
-                    *since = due.map_or(0, |due| due.saturating_sub(*known));
-                    return Ok(());
-                }
-                (None, 0) => return Ok(()),
+            let lost = (sent_count - through).min(count);
+            let missing = self.missing(lost)?;
+            // Few of the flows that were sent again are missing, however many packets get lost.
+            self.pace.after(count, if self.is_again { lost } else { missing }, attempt == 0);
+            match (self.known, missing) {
+                (_, 0) => return Ok(()),
                 (Some(_), missing) if is_stall(count, missing) => {
-                    self.stalled.push((stream, flows, missing));
+                    self.stalled.push((stream, flows));
                     return Ok(());
                 }
-                (Some((now, _)), _) => {
+                (Some(Known { known_flows: now, .. }), _) => {
                     // One attempt says little: a machine that is busy may have let none through.
-                    self.is_full = attempt > 0 && attempt + 1 == attempts && first == Some(*now);
-                    first = first.or(Some(*now));
+                    self.is_full = attempt > 0 && attempt + 1 == attempts && first == Some(now);
+                    first = first.or(Some(now));
                 }
                 // Where nothing gets through, sending it again is no use.
                 (None, _) if through == 0 => return Ok(()),

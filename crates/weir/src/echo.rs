@@ -12,6 +12,7 @@ use crate::exit::Outcome;
 mod ask;
 mod client;
 mod flows;
+mod interval;
 mod machines;
 mod serve;
 mod show;

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 
 use anyhow::{Context as _, bail};
-use weir_load::crew::Program;
+use weir_load::crew::{Role, WORKER};
 use weir_load::{client as load_client, server};
 
 use crate::cli::http::{HttpArgs, HttpCommand};
@@ -16,14 +16,10 @@ mod pools;
 mod serve;
 mod show;
 mod source;
+mod url;
 
-/// The first word of a command line that makes a process a worker. People have no use for it, so
-/// that help, manual pages and completions do not have it.
-const WORKER: &str = "http-worker";
-/// What a worker of the server has behind it.
-const SERVE: &str = "serve";
-/// The same of the client.
-const CLIENT: &str = "client";
+/// Why no worker can be started.
+const NO_PROGRAM: &str = "cannot find this program's file";
 
 /// Runs a command.
 pub(crate) fn command(args: &HttpArgs) -> anyhow::Result<Outcome> {
@@ -41,20 +37,14 @@ pub(crate) fn begins_worker(word: &OsStr) -> bool {
 /// Is a worker: of what, the next word says.
 pub(crate) fn work(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<Outcome> {
     let role = words.next().unwrap_or_default();
-    match role.to_str() {
-        Some(SERVE) => {
+    match role.to_str().and_then(Role::of) {
+        Some(Role::Server) => {
             server::work().context("this worker of weir http serve, which only it can start")?;
         }
-        Some(CLIENT) => {
+        Some(Role::Client) => {
             load_client::worker::run().context("this worker of weir http")?;
         }
-        _ => bail!("{WORKER} is what weir starts for itself"),
+        None => bail!("{WORKER} is what weir starts for itself"),
     }
     Ok(Outcome::Done)
-}
-
-/// This program as a worker.
-fn program(role: &str) -> anyhow::Result<Program> {
-    let path = std::env::current_exe().context("cannot find this program's file")?;
-    Ok(Program { path, arguments: [WORKER, role].map(str::to_owned).into() })
 }

@@ -172,6 +172,11 @@ impl Screen {
         Self { json, terminal: !json && std::io::stdout().is_terminal(), shown_lines: 0 }
     }
 
+    /// Whether somebody sees blocks in place.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     /// Shows what there is after a second: `line` where there is no terminal, `block` on one.
     pub(crate) fn interval(
         &mut self,
@@ -182,7 +187,7 @@ impl Screen {
         match (self.json, self.terminal) {
             (true, _) => exit::put(&format!("{}\n", json()?)),
             (false, false) => exit::put(&format!("{}\n", line())),
-            (false, true) => self.redraw(&block()),
+            (false, true) => self.in_place(&block()),
         }
     }
 
@@ -195,6 +200,15 @@ impl Screen {
         if self.json { exit::put(&format!("{}\n", json()?)) } else { self.redraw(&block()) }
     }
 
+    /// Shows a block on a terminal in the place of the last one, cut to what fits there: lines that
+    /// are wrapped, or have left it at the top, cannot be written over.
+    pub(crate) fn in_place(&mut self, block: &str) -> anyhow::Result<()> {
+        match terminal_size::terminal_size_of(std::io::stdout()) {
+            Some((width, height)) => self.redraw(&cut(block, width.0.into(), height.0.into())),
+            None => self.redraw(block),
+        }
+    }
+
     /// Writes a block over the last one.
     fn redraw(&mut self, block: &str) -> anyhow::Result<()> {
         // Up by the lines that were shown, and erase from there to the end of the screen.
@@ -204,5 +218,22 @@ impl Screen {
         };
         self.shown_lines = block.lines().count();
         exit::put(&(back + block))
+    }
+}
+
+/// The upper left of a block, with a line less than there are, for the cursor.
+fn cut(block: &str, width: usize, height: usize) -> String {
+    let lines = block.lines().take(height.saturating_sub(1).max(1));
+    lines.map(|line| line.chars().take(width).chain(['\n']).collect::<String>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_block_is_cut_to_what_fits_on_a_terminal() {
+        assert_eq!(cut("abc\ndéfg\nhi\n", 3, 3), "abc\ndéf\n");
+        assert_eq!(cut("abc\n", 80, 0), "abc\n");
     }
 }

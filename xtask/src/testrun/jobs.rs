@@ -74,6 +74,7 @@ const CAMPAIGNS: &[&str] = &[
     "connect::lab::",
     "disturbance::",
     "echo::lab::",
+    "http_client::lab::",
     "interrupt::",
     "queues::",
     "replay::",

@@ -251,11 +251,8 @@ impl Client {
         Ok(ClientCounts { flows, sending, latency_ns, lag_ns })
     }
 
-    /// The counts of each flow alone, for which no thread has to wait.
-    ///
-    /// # Errors
-    /// As [`Client::counts`].
-    pub fn flow_counts(&self) -> Result<Vec<FlowCounts>, EchoError> {
+    /// The counts of each flow.
+    fn flow_counts(&self) -> Result<Vec<FlowCounts>, EchoError> {
         let mut flows = Vec::with_capacity(self.counters.len());
         for (counters, (socket, drops)) in self.counters.iter().zip(&self.sockets) {
             let received_packets = counters.received.load(Ordering::Relaxed);

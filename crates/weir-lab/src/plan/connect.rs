@@ -13,6 +13,7 @@ use crate::diagnostic::{Report, Span, quote};
 use crate::model::TestbedSpec;
 use crate::spec::Spec;
 use crate::spec::connect::ConnectSpec;
+use crate::spec::device::{DutSpec, KindSpec};
 use crate::trial::PROBES_MAX;
 
 /// What is done with connections, after substitution.
@@ -22,17 +23,17 @@ pub(crate) struct ConnectValues<'a> {
     pub(crate) count: Option<Value<'a>>,
 }
 
-/// Reads a rate of connections.
-pub(super) fn rate(value: &Value<'_>, report: &mut Report) -> Option<Rate> {
+/// Reads a rate of connections, or of other things by that name.
+pub(super) fn rate(value: &Value<'_>, things: &str, report: &mut Report) -> Option<Rate> {
     let origin = value.origin();
-    match connect::parse_rate(&value.text) {
+    match connect::parse_rate(&value.text, things) {
         Ok(Rate::Pps(rate_cps)) if rate_cps > RATE_PPS_MAX => {
             value.error(report, format!("`rate` must be at most 1G{origin}"), None);
             None
         }
         Ok(rate) => Some(rate),
         Err(accepted) => {
-            let message = format!("`rate` {}{origin} is none of connections", quote(&value.text));
+            let message = format!("`rate` {}{origin} is none of {things}", quote(&value.text));
             value.error(report, message, Some(&accepted));
             None
         }
@@ -107,20 +108,28 @@ fn count(values: &ConnectValues<'_>, flow_count: u64, report: &mut Report) -> Op
     }
 }
 
-/// Refuses what does not go together with connections.
+/// Refuses what does not go together with connections, or with the requests over them.
 pub(super) fn check_spec(spec: &Spec, report: &mut Report) {
     let connects = || spec.traffics.iter().filter_map(|traffic| traffic.connect.as_ref());
-    let Some(first) = connects().next() else { return };
+    let https = || spec.traffics.iter().filter_map(|traffic| traffic.http.as_ref());
+    let (count, request_count) = (connects().count(), https().count());
+    let first = connects().next().map(|connect| (&connect.span, "connections"));
+    let Some((span, things)) = first.or(https().next().map(|http| (&http.span, "requests"))) else {
+        return;
+    };
     let mut refuse = |span: &Span, message: &str, help: &str| {
         report.error_help(span, message.to_owned(), help.to_owned());
     };
-    if connects().count() < spec.traffics.len() {
-        let message = "this specification has traffic of packets, too";
-        let help = "figures of different units are not compared: write a specification for each";
-        refuse(&first.span, message, help);
+    let help = "figures of different units are not compared: write a specification for each";
+    if count > 0 && request_count > 0 {
+        refuse(span, "this specification has traffic of requests, too", help);
+    }
+    if count + request_count < spec.traffics.len() {
+        refuse(span, "this specification has traffic of packets, too", help);
     }
     let holds = |connect: &ConnectSpec| connect.close == Close::None;
-    if let Some(other) = connects().find(|connect| holds(connect) != holds(first)) {
+    let first_holds = connects().next().is_some_and(holds);
+    if let Some(other) = connects().find(|connect| holds(connect) != first_holds) {
         let message = "some connections of this specification are closed, and others stay open";
         let help = "how many are held and how many are opened in a second are different figures: \
                     write a specification for each";
@@ -128,28 +137,36 @@ pub(super) fn check_spec(spec: &Spec, report: &mut Report) {
     }
     let (kind, links) = spec.testbed.as_ref().map_or(("netns", 1), |t| (t.kind(), t.links()));
     if kind != "netns" {
-        let message = format!("connections are not built for testbed kind \"{kind}\"");
-        refuse(&first.span, &message, "they need kind = \"netns\"");
+        let message = format!("{things} are not built for testbed kind \"{kind}\"");
+        refuse(span, &message, "they need kind = \"netns\"");
     } else if links > 1 {
-        let message = "connections go over one link, and the testbed has several";
-        refuse(&first.span, message, "leave `links` out of [testbed]");
+        let message = format!("{things} go over one link, and the testbed has several");
+        refuse(span, &message, "leave `links` out of [testbed]");
     }
     let sends_through_stack = |testbed: &TestbedSpec| match testbed {
         TestbedSpec::Netns(netns) => netns.sends_through_stack(),
         TestbedSpec::Hosts(_) | TestbedSpec::Qemu(_) => false,
     };
-    if spec.places.all().any(sends_through_stack) {
+    if count > 0 && spec.places.all().any(sends_through_stack) {
         let message = "connections are made of live frames, which this testbed does not have";
         let help = "leave `rss` and an `mtu` above 3380 out of [testbed]";
-        refuse(&first.span, message, help);
+        refuse(span, message, help);
     }
-    if spec.trial.latency.is_some() {
+    if count > 0 && spec.trial.latency.is_some() {
         let message = "the latency of connections is not built for a lab";
         let help = "leave `latency` out of [trial]; `weir connect` shows it";
-        refuse(&first.span, message, help);
+        refuse(span, message, help);
+    }
+    let forwards = |dut: &DutSpec| !matches!(dut.kind, KindSpec::Command { .. });
+    let proxy = https().find_map(|http| http.proxy.as_ref());
+    if let (Some(proxy), Some(dut)) = (proxy, spec.duts.iter().find(|dut| forwards(dut))) {
+        let name = &dut.name.text;
+        let message = format!("`proxy` is for DUTs of kind \"command\", and `{name}` is none");
+        let help = "DUTs that forward belong in another specification, without `proxy`";
+        refuse(&proxy.span, &message, help);
     }
     if spec.duts.iter().any(|dut| dut.toggle.is_some()) {
-        let message = "a toggle counts packets, and this traffic is of connections";
-        refuse(&first.span, message, "compare with two DUTs instead");
+        let message = format!("a toggle counts packets, and this traffic is of {things}");
+        refuse(span, &message, "compare with two DUTs instead");
     }
 }

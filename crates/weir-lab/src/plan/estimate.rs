@@ -13,6 +13,7 @@ use weir_wire::units::Rate;
 
 use crate::model::qemu::{self, Setup};
 use crate::model::{Cell, Plan, TestbedSpec};
+use crate::testbed::netns::CONNECT_RATE_CPS;
 use crate::trial::{PROBE_TIME, walked};
 
 /// The longest look at this host before a run, and after it.
@@ -107,7 +108,7 @@ impl Estimate {
             DutKind::WeirFw { .. } => FIREWALL_WORK,
             DutKind::Command { .. } => COMMAND_WORK,
         };
-        let is_primed = series.traffic.connect().is_none();
+        let is_primed = series.traffic.kind.is_packets();
         let priming = match is_primed && series.dut.kind.seems_to_keep_flows() {
             true => prime_time(walked(&series.traffic).iter().map(|(_, count)| count).sum()),
             false => Duration::ZERO,
@@ -152,8 +153,11 @@ fn traffic(plan: &Plan, series: &Series) -> Duration {
         let opening = Duration::try_from_secs_f64(count as f64 / rate_cps);
         return opening.unwrap_or(Duration::MAX).saturating_add(trial.drain);
     }
-    let latency = trial.latency.map_or(Duration::ZERO, |latency| latency + trial.drain);
-    trial.warmup + trial.duration + trial.drain + latency
+    let kept = series.traffic.http().filter(|http| http.keepalive != Some(1));
+    let opening = kept.map_or(0.0, |http| http.connections as f64 / CONNECT_RATE_CPS);
+    let opening = Duration::try_from_secs_f64(opening).unwrap_or(Duration::MAX);
+    let latency = trial.latency.map_or(Duration::ZERO, |latency| opening + latency + trial.drain);
+    opening + trial.warmup + trial.duration + trial.drain + latency
 }
 
 /// Before the measurement and after it, each generator probes, one after the other.

@@ -13,6 +13,7 @@ use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
 use crate::model::{Image, TestbedSpec};
 use crate::plan::connect::ConnectValues;
+use crate::plan::http::HttpValues;
 use crate::plan::resolve::{
     DutTemplates, Resolved, TrafficTemplates, TreeContent, TreeFileTemplate,
 };
@@ -150,7 +151,7 @@ fn values_at<'s>(
     templates: &TrafficTemplates,
     point: &Point<'_>,
 ) -> Option<Values<'s>> {
-    let is_of_connections = spec.connect.is_some();
+    let is_of_connections = spec.connect.is_some() || spec.http.is_some();
     let known = |name: &str| point.iter().any(|(sweep, _)| *sweep == name);
     let value = |written: &'s Text, template: &Template| {
         let complete = template.is_complete(known);
@@ -181,7 +182,13 @@ fn values_at<'s>(
         let count = optional(spec.count.as_ref(), templates.count.as_ref());
         ConnectValues { spec, count }
     });
-    Some(Values { rate: there, streams, reverse, senders: &spec.senders, connect })
+    let http = spec.http.as_ref().map(|spec| {
+        let texts = spec.texts().into_iter().zip(&templates.http);
+        let mut values = texts.map(|(text, template)| optional(text, template.as_ref()));
+        let mut next = || values.next().flatten();
+        HttpValues { spec, connections: next(), keepalive: next(), reply: next(), proxy: next() }
+    });
+    Some(Values { rate: there, streams, reverse, senders: &spec.senders, connect, http })
 }
 
 /// A DUT's configuration at a point, and its toggle, of templates that are complete.

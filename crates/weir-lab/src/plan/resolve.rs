@@ -12,6 +12,7 @@ use crate::spec::Spec;
 use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
 use crate::spec::files::FileSource;
+use crate::spec::http::HttpSpec;
 use crate::spec::matrix::TrafficSpec;
 use crate::spec::streams::StreamText;
 use crate::spec::template::{Template, check_references};
@@ -91,6 +92,8 @@ pub(crate) struct TrafficTemplates {
     pub(crate) reverse: Option<(Option<Template>, Vec<Vec<Template>>)>,
     /// How many connections are opened and stay open.
     pub(crate) count: Option<Template>,
+    /// Of requests, what [`HttpSpec::texts`] has.
+    pub(crate) http: [Option<Template>; 4],
     /// The sweeps that it refers to.
     pub(crate) sweeps: BTreeSet<String>,
 }
@@ -116,7 +119,7 @@ pub(crate) fn resolve(
         let back = templates.reverse.iter();
         let back = back.flat_map(|(rate, streams)| streams.iter().flatten().chain(rate));
         let parts = templates.streams.iter().flatten().chain(&templates.rate).chain(back);
-        let parts = parts.chain(&templates.count);
+        let parts = parts.chain(&templates.count).chain(templates.http.iter().flatten());
         let found = check_references(parts, &[&sweeps], report);
         used.extend(found.iter().cloned());
         templates.sweeps = found;
@@ -306,7 +309,7 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
-    let TrafficSpec { name: _, rate, streams, senders, connect } = traffic;
+    let TrafficSpec { name: _, rate, streams, senders, connect, http } = traffic;
     let mut read = |rate: &Option<Text>, streams: &[StreamText]| {
         let streams = streams.iter().map(|stream| {
             stream.fields.iter().map(|(_, text)| Template::in_spec(text, report)).collect()
@@ -318,7 +321,9 @@ fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTempl
     let reverse = senders.reverse.as_ref().map(|reverse| read(&reverse.rate, &reverse.streams));
     let count = connect.as_ref().and_then(|connect| connect.count.as_ref());
     let count = count.map(|text| Template::in_spec(text, report));
-    TrafficTemplates { rate, streams, reverse, count, sweeps: BTreeSet::new() }
+    let http = http.as_ref().map_or([None; 4], HttpSpec::texts);
+    let http = http.map(|text| text.map(|text| Template::in_spec(text, report)));
+    TrafficTemplates { rate, streams, reverse, count, http, sweeps: BTreeSet::new() }
 }
 
 /// Checks a DUT's references, and that its parameters are used and are not sweeps as well.

@@ -15,6 +15,7 @@ use crate::spec::files::MemoryFiles;
 mod bad_input;
 mod connect;
 mod golden;
+mod http;
 mod places;
 mod senders;
 
@@ -415,6 +416,19 @@ fn the_example_campaigns_of_connections_are_good() {
     assert_eq!((held.series.len(), held.calibrations().len()), (18, 6));
     let counts = held.series.iter().map(|s| s.traffic.connect().and_then(|c| c.count));
     assert_eq!(counts.max(), Some(Some(8_000_000)));
+}
+
+#[test]
+fn the_example_campaigns_of_requests_are_good() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/http");
+    for (name, series_count) in [("lab.toml", 9), ("proxy.toml", 6)] {
+        let loaded = load(&labs.join(name), &spec::files::DiskFiles, &Overrides::default());
+        let (plan, warnings) = loaded.unwrap_or_else(|errors| panic!("{}", errors[0]));
+        assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
+        assert_eq!((plan.series.len(), plan.calibrations().len()), (series_count, 3), "{name}");
+        let replies = plan.series.iter().filter_map(|s| s.traffic.http().map(|h| h.reply_bytes));
+        assert_eq!(replies.max(), Some(1 << 20), "{name}");
+    }
 }
 
 const MACHINES: &str = r#"

@@ -8,6 +8,7 @@ use weir_gen::connect::{SERVER_PORT, source_range};
 use weir_results::traffic::{
     NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Traffic, TrafficKind,
 };
+use weir_results::unit::Unit;
 use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
@@ -16,6 +17,7 @@ use weir_wire::stream::{StreamError, StreamFrames, StreamSpec};
 use weir_wire::units::{Rate, UnitError, format_count, parse_count, parse_rate};
 
 use super::connect::{self, ConnectValues};
+use super::http::{self, HttpValues};
 use super::senders;
 use super::value::{RATE_PPS_MAX, Value, error_at};
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
@@ -52,6 +54,8 @@ pub(crate) struct Values<'a> {
     pub(crate) senders: &'a SendersSpec,
     /// What is done with connections, where it is of those.
     pub(crate) connect: Option<ConnectValues<'a>>,
+    /// What is asked for, where it is of requests.
+    pub(crate) http: Option<HttpValues<'a>>,
 }
 
 /// The values of a stream, in the order of the text; `src` and `dst` are among them.
@@ -59,7 +63,7 @@ pub(crate) struct StreamValues<'a> {
     /// Place of its table.
     pub(crate) span: &'a Span,
     pub(crate) fields: Vec<(&'static str, Value<'a>)>,
-    /// Whether they are the SYNs of connections.
+    /// Whether they are the SYNs of connections, which requests go over.
     pub(crate) is_of_connections: bool,
 }
 
@@ -79,6 +83,15 @@ impl StreamValues<'_> {
     }
 }
 
+impl Values<'_> {
+    /// What its rate is of, where that is not packets.
+    fn things(&self) -> Option<&'static str> {
+        let connections = self.connect.as_ref().map(|_| Unit::Cps);
+        let unit = connections.or(self.http.as_ref().map(|_| Unit::Rps));
+        unit.map(Unit::things)
+    }
+}
+
 /// The checked values of a traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct Checked {
@@ -94,10 +107,12 @@ pub(crate) fn check(
     testbed: Option<&TestbedSpec>,
     report: &mut Report,
 ) -> Option<Checked> {
-    let there = one_way((values.rate.as_ref(), &values.streams), (testbed, Way::There), report);
+    let things = values.things();
+    let place = |way| (testbed, way, things);
+    let there = one_way((values.rate.as_ref(), &values.streams), place(Way::There), report);
     let back = values.reverse.as_ref();
     let back =
-        back.map(|(rate, streams)| one_way((rate.as_ref(), streams), (testbed, Way::Back), report));
+        back.map(|(rate, streams)| one_way((rate.as_ref(), streams), place(Way::Back), report));
     let (streams, rate) = there?;
     let reverse = match back {
         None => None,
@@ -106,9 +121,10 @@ pub(crate) fn check(
     check_tags(values, (&streams, reverse.as_ref()), testbed, report)?;
     let senders = senders::check(values.senders, reverse, testbed, report)?;
     let last = values.streams.last()?;
-    let kind = match &values.connect {
-        None => TrafficKind::Packets,
-        Some(connect) => connect::check(connect, (&streams, rate), testbed, report)?,
+    let kind = match (&values.connect, &values.http) {
+        (Some(connect), _) => connect::check(connect, (&streams, rate), testbed, report)?,
+        (None, Some(http)) => http::check(http, &streams, report)?,
+        (None, None) => TrafficKind::Packets,
     };
     let all = (String::new(), String::new());
     let traffic = Traffic { name: all.0, id: all.1, streams, rate, senders, kind };
@@ -138,7 +154,7 @@ enum Way {
 /// Reads and checks what is sent one way.
 fn one_way(
     (rate, written): (Option<&Value<'_>>, &[StreamValues<'_>]),
-    (testbed, way): (Option<&TestbedSpec>, Way),
+    (testbed, way, things): (Option<&TestbedSpec>, Way, Option<&str>),
     report: &mut Report,
 ) -> Option<(Streams, Rate)> {
     let mut streams: Vec<Option<Vec<Described>>> = Vec::new();
@@ -152,11 +168,10 @@ fn one_way(
         next_number += some.as_ref().map_or(1, Vec::len);
         streams.push(some);
     }
-    let is_of_connections = written.iter().any(|stream| stream.is_of_connections);
-    let rate = match rate {
-        Some(value) if is_of_connections => connect::rate(value, report),
-        Some(value) => self::rate(value, testbed, report),
-        None => Some(Rate::Max),
+    let rate = match (rate, things) {
+        (Some(value), Some(things)) => connect::rate(value, things, report),
+        (Some(value), None) => self::rate(value, testbed, report),
+        (None, _) => Some(Rate::Max),
     };
     let streams = streams.into_iter().collect::<Option<Vec<_>>>()?;
     let streams = streams.into_iter().flatten().collect();

@@ -83,7 +83,8 @@ fn levels(item: &Item, goal: &GoalRecord) -> Vec<Level> {
     let flows = series.traffic.flow_count();
     levels.push(level(FLOWS, &flows.to_string(), Some(flows as f64)));
     let size_bytes = series.traffic.streams.mean_bytes().round();
-    levels.extend(kind_levels(series.traffic.connect(), size_bytes));
+    let kinds = (series.traffic.connect(), series.traffic.http());
+    levels.extend(kind_levels(kinds, size_bytes));
     levels
 }
 

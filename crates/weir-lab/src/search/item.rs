@@ -47,9 +47,9 @@ pub enum ItemError {
          other series with --only"
     )]
     Links { series: String },
-    /// Connections cannot be searched so.
-    #[error("series `{series}`: its traffic is of connections: {cause}")]
-    Connections { series: String, cause: String },
+    /// Connections or requests cannot be searched so.
+    #[error("series `{series}`: its traffic is of {things}: {cause}")]
+    NotPackets { series: String, things: &'static str, cause: String },
     /// A burst comes from one generator.
     #[error(
         "series `{series}`: its traffic goes in both directions, and back-to-back frames are a \
@@ -74,8 +74,9 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     let mut items = Vec::new();
     for index in used {
         let series = &plan.series[index];
-        if let Some(cause) = connections_refusal(&series.traffic, terms) {
-            return Err(ItemError::Connections { series: series.name.clone(), cause });
+        if let Some(cause) = refusal(&series.traffic, terms) {
+            let things = series.traffic.kind.unit().things();
+            return Err(ItemError::NotPackets { series: series.name.clone(), things, cause });
         }
         let senders = series.traffic.each_sender();
         if let Some(sender) = senders.iter().find(|sender| sender.rate != Rate::Max) {
@@ -98,11 +99,13 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     Ok(items)
 }
 
-/// Why connections cannot be searched so, if they cannot.
-fn connections_refusal(traffic: &Traffic, terms: &Terms) -> Option<String> {
-    let connect = traffic.connect()?;
+/// Why connections or requests cannot be searched so, if they cannot.
+fn refusal(traffic: &Traffic, terms: &Terms) -> Option<String> {
+    if traffic.kind.is_packets() {
+        return None;
+    }
     let is_other = |test: &&Test| !matches!(test, Test::Throughput | Test::LossCurve);
-    if connect.count.is_some() {
+    if traffic.connect().is_some_and(|connect| connect.count.is_some()) {
         let cause = "they stay open, and a search finds a rate: sweep `count` in a campaign";
         return Some(cause.to_owned());
     }
@@ -112,9 +115,11 @@ fn connections_refusal(traffic: &Traffic, terms: &Terms) -> Option<String> {
     if terms.sizes.iter().any(|size| size.sizes().is_some()) {
         return Some("`sizes` in [search] are those of packets: leave them out".to_owned());
     }
-    // As fast as it goes, SYNs crowd out what carries connections on, so that is no bound.
+    // As fast as it goes, SYNs crowd out what carries connections on, and a closed loop of requests
+    // loses none: that is no bound.
     terms.max_load_pps.is_none().then(|| {
-        "set `max_load` in [search], the most connections per second that are tried".to_owned()
+        let things = traffic.kind.unit().things();
+        format!("set `max_load` in [search], the most {things} per second that are tried")
     })
 }
 
@@ -148,7 +153,7 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
             return Err(ItemError::Size { series, size, cause });
         }
     }
-    if let (Some(_), Some(max_load_pps)) = (series.traffic.connect(), terms.max_load_pps) {
+    if let (false, Some(max_load_pps)) = (series.traffic.kind.is_packets(), terms.max_load_pps) {
         // The path is calibrated at the highest load.
         let Traffic { streams, senders, kind, .. } = &series.traffic;
         let rate = Rate::Pps(max_load_pps);

@@ -7,6 +7,8 @@ use weir_wire::units::parse_number;
 use crate::diagnostic::{Report, quote};
 use crate::spec::connect::{self, ConnectSpec};
 use crate::spec::fields::{self, Fields, Text};
+use crate::spec::http::{self, HttpSpec};
+use crate::spec::kind::Kind;
 use crate::spec::senders::{self, SendersSpec};
 use crate::spec::streams::{StreamText, refuse_beside_streams, stream, stream_fields, streams};
 use crate::spec::{Named, check_name, check_variable};
@@ -27,6 +29,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) senders: SendersSpec,
     /// What is done with connections, where it is of those.
     pub(crate) connect: Option<ConnectSpec>,
+    /// What is asked for, where it is of requests.
+    pub(crate) http: Option<HttpSpec>,
 }
 
 impl Named for TrafficSpec {
@@ -37,21 +41,15 @@ impl Named for TrafficSpec {
 
 /// One `[[traffic]]`.
 pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<TrafficSpec> {
-    let is_of_connections = connect::is_kind(fields, report)?;
-    let of_packets: Vec<&str> = stream_fields().chain(["streams"]).chain(senders::FIELDS).collect();
-    let known = [&of_packets[..], &["name", "kind", "rate"], &connect::FIELDS].concat();
-    connect::refuse_unknown(fields, (&known, is_of_connections), report);
-    match is_of_connections {
-        true => connect::refuse_fields_of_packets(fields, &of_packets, report),
-        false => connect::refuse_fields(fields, report),
-    }
+    let kind = Kind::of(fields, report)?;
+    kind.refuse_others(fields, report);
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
     }
     let rate = fields.text_or_number("rate", report);
     let streams = match fields.get("streams") {
-        _ if is_of_connections => vec![connect::stream(fields, report)?],
+        _ if kind != Kind::Packets => vec![connect::stream(fields, report)?],
         None => vec![stream(fields, stream_fields(), report)?],
         Some(list) => {
             refuse_beside_streams(fields, report);
@@ -59,11 +57,12 @@ pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Tr
         }
     };
     let senders = senders::senders(fields, (rate.as_ref(), &streams), report)?;
-    let connect = match is_of_connections {
-        true => Some(connect::connect(fields, report)?),
-        false => None,
+    let (connect, http) = match kind {
+        Kind::Packets => (None, None),
+        Kind::Connect => (Some(connect::connect(fields, report)?), None),
+        Kind::Http => (None, Some(http::http(fields, report)?)),
     };
-    Some(TrafficSpec { name: name?, rate, streams, senders, connect })
+    Some(TrafficSpec { name: name?, rate, streams, senders, connect, http })
 }
 
 /// A sweep as written.

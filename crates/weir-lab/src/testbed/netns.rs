@@ -40,7 +40,9 @@ mod ends;
 mod exclusive;
 mod host;
 mod host_wide;
+mod http;
 pub(super) mod layout;
+mod pair;
 pub(super) mod parts;
 pub(super) mod placement;
 pub(super) mod rig;
@@ -50,6 +52,7 @@ pub(super) mod watch;
 
 use exclusive::Exclusive;
 use host_wide::HostWide;
+pub(crate) use http::CONNECT_RATE_CPS;
 use parts::Parts;
 use placement::Placement;
 use rig::NetnsRig;

@@ -12,6 +12,8 @@ use weir_net::Prefix;
 pub const BACKLOG_MAX: usize = 1 << 20;
 /// Most sizes of a distribution.
 pub const SIZES_MAX: usize = 64;
+/// How often a worker says where it stands, for somebody who looks on.
+pub const REPORT_NS: u64 = 250_000_000;
 
 /// What one worker is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,8 @@ pub struct WorkerConfig {
     /// The CPU that it is pinned to.
     pub cpu: Option<usize>,
     pub server: SocketAddr,
+    /// `None`: in the clear.
+    pub tls: Option<TlsConfig>,
     /// Where connections come from; without it, the kernel chooses.
     pub sources: Option<Sources>,
     /// Connections at a time.
@@ -38,6 +42,8 @@ pub struct WorkerConfig {
     /// How long a request may take, from when it is begun; a connection, from its SYN.
     pub timeout_ns: u64,
     pub request: RequestConfig,
+    /// How often it says where it stands.
+    pub report_ns: u64,
     /// Of all that is drawn.
     pub seed: u64,
 }
@@ -48,6 +54,19 @@ impl WorkerConfig {
     pub fn is_kept(&self) -> bool {
         self.keepalive != Some(1)
     }
+}
+
+/// TLS on each connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsConfig {
+    /// The server's name or address, as its certificate has it.
+    pub name: String,
+    /// Certificates of authorities, PEM; `None`: those that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// Whether the server's certificate has to be good.
+    pub verifies: bool,
+    /// Whether sessions are resumed where the server lets the client.
+    pub resumes: bool,
 }
 
 /// When requests are sent.
@@ -142,6 +161,8 @@ pub enum BodyConfig {
 pub enum Command {
     /// Send requests from one time to another, nanoseconds of the monotonic clock.
     Begin { at_ns: u64, end_ns: u64 },
+    /// Send no more requests; the run ends now, and answers to what was sent may still come.
+    End,
     /// Stop at once, and say what was measured.
     Stop,
 }
@@ -161,6 +182,8 @@ pub enum Frame {
 /// Where a worker stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stand {
+    /// When that was, nanoseconds of the monotonic clock.
+    pub at_ns: u64,
     pub counts: Counts,
     /// Since it last said so.
     pub latency: Times,
@@ -183,6 +206,8 @@ pub struct Done {
     pub waited_ns: u64,
     /// The most connections that were open at a time.
     pub open_max: u64,
+    /// What was wrong with TLS when it failed first.
+    pub tls_failure: Option<String>,
 }
 
 /// A closed loop over one connection to nobody.
@@ -192,6 +217,7 @@ pub(super) fn example() -> WorkerConfig {
         share: Share::ALL,
         cpu: None,
         server: "127.0.0.1:9".parse().unwrap(),
+        tls: None,
         sources: None,
         connections: 1,
         connect_rate_cps: 1e3,
@@ -209,6 +235,7 @@ pub(super) fn example() -> WorkerConfig {
             body: BodyConfig::None,
             sizes: Vec::new(),
         },
+        report_ns: REPORT_NS,
         seed: 1,
     }
 }

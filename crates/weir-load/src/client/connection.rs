@@ -2,7 +2,7 @@
 //!
 //! It never decides what comes next: the worker does.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 
 use mio::net::TcpStream;
 use socket2::SockRef;
@@ -10,6 +10,8 @@ use weir_http::codec::{Ending, Event, ResponseDecoder, ResponseHead};
 use weir_http::figures::Failure;
 
 use super::socket;
+use crate::tls::Handshake;
+use crate::wire::Wire;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -40,6 +42,8 @@ pub(super) enum State {
     Closed,
     /// A SYN was sent; whether a request waits for it.
     Opening { has_request: bool },
+    /// It is open, and TLS is being agreed on.
+    Securing { has_request: bool },
     /// It is open and has no request.
     Idle,
     /// A request is being sent.
@@ -49,9 +53,9 @@ pub(super) enum State {
 }
 
 /// One of a worker's connections, whether it is open or not.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Connection {
-    stream: Option<TcpStream>,
+    wire: Option<Wire>,
     decoder: ResponseDecoder,
     pub(super) state: State,
     /// The head of the answer, once it is complete.
@@ -70,9 +74,11 @@ pub(super) struct Connection {
     pub(super) begun_ns: u64,
     /// When the SYN was sent.
     pub(super) opened_ns: u64,
+    /// When TLS was begun.
+    pub(super) secured_ns: u64,
 }
 
-// Of an idle connection the worker keeps this and a number in a list.
+// Of an idle connection without TLS the worker keeps this and a number in a list.
 const _: () = assert!(size_of::<Connection>() + size_of::<u32>() <= 256);
 
 /// What came of looking at a connection.
@@ -92,8 +98,8 @@ pub(super) enum Outcome {
 
 impl Connection {
     /// Takes a new socket.
-    pub(super) fn open(&mut self, stream: TcpStream, has_request: bool, now_ns: u64) {
-        self.stream = Some(stream);
+    pub(super) fn open(&mut self, wire: Wire, has_request: bool, now_ns: u64) {
+        self.wire = Some(wire);
         self.decoder = ResponseDecoder::new();
         self.state = State::Opening { has_request };
         self.served = 0;
@@ -102,23 +108,46 @@ impl Connection {
 
     /// Whether there is a socket.
     pub(super) fn is_open(&self) -> bool {
-        self.stream.is_some()
+        self.wire.is_some()
     }
 
     /// Ends it; with a RST, or as it is.
     pub(super) fn close(&mut self, with_reset: bool) {
-        if let Some(stream) = self.stream.take()
-            && with_reset
-        {
-            socket::reset(&stream);
+        if let Some(mut wire) = self.wire.take() {
+            if with_reset {
+                socket::reset(&wire.stream);
+            } else {
+                wire.end_tls();
+            }
         }
         self.state = State::Closed;
     }
 
     /// Why it could not be established, if it could not.
     pub(super) fn refusal(&mut self) -> Option<Failure> {
-        let error = self.stream.as_mut()?.take_error().ok().flatten()?;
+        let error = self.wire.as_mut()?.stream.take_error().ok().flatten()?;
         Some(socket::failure(&error))
+    }
+
+    /// The connection is established; whether TLS has to be agreed on first.
+    pub(super) fn begin_securing(&mut self, has_request: bool, now_ns: u64) -> bool {
+        let has_tls = self.wire.as_ref().is_some_and(Wire::has_tls);
+        if has_tls {
+            self.state = State::Securing { has_request };
+            self.secured_ns = now_ns;
+        }
+        has_tls
+    }
+
+    /// Goes on to agree on TLS; how that was done, once it is.
+    pub(super) fn secure(&mut self) -> io::Result<Option<Handshake>> {
+        let Some(wire) = &mut self.wire else { return Ok(None) };
+        wire.handshake()
+    }
+
+    /// Why TLS failed, if it did.
+    pub(super) fn tls_failure(&self) -> Option<String> {
+        Some(self.wire.as_ref()?.tls_failure()?.to_string())
     }
 
     /// Begins a request.
@@ -138,18 +167,22 @@ impl Connection {
     /// Sends what is left of a request; how many bytes were sent.
     pub(super) fn send(&mut self, bytes: &[u8]) -> (u64, Outcome) {
         let served = self.served_before();
-        let Some(stream) = &mut self.stream else { return (0, Outcome::Gone) };
+        let Some(wire) = &mut self.wire else { return (0, Outcome::Gone) };
         let before = self.written;
         let outcome = loop {
-            match stream.write(&bytes[self.written..]) {
+            if self.written == bytes.len() {
+                match wire.flush() {
+                    Ok(true) => self.state = State::Waiting,
+                    Ok(false) => {}
+                    Err(error) => break broken(&error, served),
+                }
+                break Outcome::Pending;
+            }
+            match wire.write(&bytes[self.written..]) {
                 Ok(size) => self.written += size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Outcome::Pending,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break broken(&error, served),
-            }
-            if self.written == bytes.len() {
-                self.state = State::Waiting;
-                break Outcome::Pending;
             }
         };
         ((self.written - before) as u64, outcome)
@@ -161,19 +194,21 @@ impl Connection {
         let mut received = 0;
         loop {
             let served = self.served_before();
-            let Some(stream) = &mut self.stream else { return (received, Outcome::Gone) };
+            let Some(wire) = &mut self.wire else { return (received, Outcome::Gone) };
             let due = self.decoder.due_bytes();
-            let skips = due >= SKIP_FROM_BYTES;
+            // The kernel cannot throw away what has to be decrypted.
+            let skips = due >= SKIP_FROM_BYTES && !wire.has_tls();
             let result = if skips {
-                let size = usize::try_from(due).map_or(SKIP_BYTES, |due| due.min(SKIP_BYTES));
-                let room = &mut buffers.skipped.spare_capacity_mut()[..size];
-                SockRef::from(&*stream).recv_with_flags(room, nix::libc::MSG_TRUNC)
+                skip(&wire.stream, due, buffers).map(|size| (size, false))
             } else {
-                stream.read(&mut buffers.read)
+                wire.read(&mut buffers.read, to_end)
             };
-            let size = match result {
-                Ok(0) => return (received, ended(&mut self.decoder, self.head, served)),
-                Ok(size) => size,
+            let (size, is_drained) = match result {
+                Ok((0, _)) => return (received, ended(&mut self.decoder, self.head, served)),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return (received, truncated(&mut self.decoder, served));
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return (received, broken(&error, served)),
@@ -188,10 +223,8 @@ impl Connection {
             match decode(&mut self.decoder, &mut self.head, bytes) {
                 Outcome::Answered { status, keep_alive } => {
                     // What stands behind it, nobody has asked for; the end of the connection may.
-                    let may_have_more = skips || size == buffers.read.len();
-                    let more = keep_alive && !to_end && may_have_more;
-                    let (extra, is_over) =
-                        if more { leftover(stream, buffers) } else { (0, to_end) };
+                    let more = keep_alive && !to_end && !is_drained;
+                    let (extra, is_over) = if more { leftover(wire, buffers) } else { (0, to_end) };
                     let keep_alive = keep_alive && !is_over;
                     return (received + extra, Outcome::Answered { status, keep_alive });
                 }
@@ -199,7 +232,7 @@ impl Connection {
                 outcome => return (received, outcome),
             }
             // Less than there was room for: nothing is left (epoll(7)).
-            if !skips && size < buffers.read.len() && !to_end {
+            if is_drained && !to_end {
                 break;
             }
         }
@@ -207,10 +240,17 @@ impl Connection {
     }
 }
 
+/// Throws bytes of a body away, of which so many are due; how many there were.
+fn skip(stream: &TcpStream, due: u64, buffers: &mut Buffers) -> io::Result<usize> {
+    let size = usize::try_from(due).map_or(SKIP_BYTES, |due| due.min(SKIP_BYTES));
+    let room = &mut buffers.skipped.spare_capacity_mut()[..size];
+    SockRef::from(stream).recv_with_flags(room, nix::libc::MSG_TRUNC)
+}
+
 /// Bytes that stand behind an answer, and whether the connection is of no more use.
-fn leftover(stream: &mut TcpStream, buffers: &mut Buffers) -> (u64, bool) {
-    match stream.read(&mut buffers.read) {
-        Ok(size) => (size as u64, true),
+fn leftover(wire: &mut Wire, buffers: &mut Buffers) -> (u64, bool) {
+    match wire.read(&mut buffers.read, false) {
+        Ok((size, _)) => (size as u64, true),
         Err(error) => (0, error.kind() != io::ErrorKind::WouldBlock),
     }
 }
@@ -231,6 +271,15 @@ fn ended(decoder: &mut ResponseDecoder, head: Option<ResponseHead>, served: u32)
             Outcome::Answered { status: head.status, keep_alive: false }
         }
         (Ok(Ending::Idle), _) if served > 0 => Outcome::Gone,
+        _ => Outcome::Failed(Failure::Short),
+    }
+}
+
+/// The same of one with TLS that ended without saying so: somebody else may have ended it, so that
+/// a body without a length is not whole (RFC 9112 section 9.8).
+fn truncated(decoder: &mut ResponseDecoder, served: u32) -> Outcome {
+    match decoder.end() {
+        Ok(Ending::Idle) if served > 0 => Outcome::Gone,
         _ => Outcome::Failed(Failure::Short),
     }
 }
@@ -256,6 +305,7 @@ fn decode(decoder: &mut ResponseDecoder, head: &mut Option<ResponseHead>, bytes:
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::net::TcpListener;
 
     use super::*;
@@ -268,7 +318,7 @@ mod tests {
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
         let mut connection = Connection::default();
-        connection.open(TcpStream::from_std(stream), true, 0);
+        connection.open(Wire::new(TcpStream::from_std(stream), None), true, 0);
         connection.begin(false);
         (connection, listener.accept().unwrap().0)
     }
@@ -300,7 +350,7 @@ mod tests {
             server.write_all(text.as_bytes()).unwrap();
             // All of it is here before the first byte is read.
             let mut room = vec![std::mem::MaybeUninit::uninit(); text.len()];
-            let stream = connection.stream.as_ref().unwrap();
+            let stream = &connection.wire.as_ref().unwrap().stream;
             while SockRef::from(stream).peek(&mut room).unwrap_or(0) < text.len() {
                 std::thread::yield_now();
             }

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time between two looks at all workers together.
 const SECOND: Duration = Duration::from_secs(1);
 /// A worker that was told to stop has said what it measured within this time.
-const STOP_MAX: Duration = Duration::from_secs(10);
+pub(super) const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub struct PoolMeasured {
 }
 
 impl PoolMeasured {
-    fn new(workers: Vec<Done>) -> Self {
+    pub(super) fn new(workers: Vec<Done>) -> Self {
         let mut figures = Figures::default();
         workers.iter().for_each(|worker| figures.add(&worker.figures));
         let run_ns = workers.iter().map(|worker| worker.run_ns).max().unwrap_or(0);
@@ -96,6 +96,12 @@ impl PoolMeasured {
     #[must_use]
     pub fn open_max(&self) -> u64 {
         self.workers.iter().map(|worker| worker.open_max).sum()
+    }
+
+    /// What was wrong with TLS when it failed first, of one of the workers.
+    #[must_use]
+    pub fn tls_failure(&self) -> Option<&str> {
+        self.workers.iter().find_map(|worker| worker.tls_failure.as_deref())
     }
 
     /// Good answers until the end of the run.
@@ -179,7 +185,7 @@ pub fn run(
 }
 
 /// What each worker of a pool does. Pools with the same seed draw different numbers.
-fn configs((number, pool): (u64, &Pool)) -> Vec<WorkerConfig> {
+pub(super) fn configs((number, pool): (u64, &Pool)) -> Vec<WorkerConfig> {
     let shares = (0..pool.workers).map(|index| Share { index, of: pool.workers });
     let cpu = |index: u32| {
         let count = pool.cpus.len();

@@ -10,6 +10,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, SockRef, Socket, Type};
 use weir_http::figures::Failure;
 
+use crate::tls::SessionError;
+
 /// Begins to connect; the stream is established when it can be written to.
 ///
 /// The port is chosen when the connection is made, so that one source has as many connections to
@@ -53,6 +55,9 @@ pub(super) fn reset(stream: &TcpStream) {
 
 /// What an error of a connection means.
 pub(super) fn failure(error: &io::Error) -> Failure {
+    if SessionError::of(error).is_some() {
+        return Failure::Tls;
+    }
     let code = error.raw_os_error().map(Errno::from_raw);
     match code {
         Some(Errno::ECONNREFUSED) => Failure::Refused,

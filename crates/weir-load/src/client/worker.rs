@@ -21,8 +21,11 @@ use super::connection::{Buffers, Connection, Outcome, State};
 use super::requests::{Requests, RequestsError};
 use super::socket;
 use super::timer::Timer;
+use super::tls::{Connector, TlsError};
 use crate::clock::now_ns;
 use crate::crew::{Line, Order};
+use crate::tls::Handshake;
+use crate::wire::Wire;
 use crate::{descriptors, limits};
 use queues::Queues;
 
@@ -31,8 +34,6 @@ use queues::Queues;
 const GRAIN_NS: u64 = 50_000;
 /// How often is looked for requests that take too long.
 const SWEEP_NS: u64 = 100_000_000;
-/// How often a worker says where it stands.
-const REPORT_NS: u64 = 250_000_000;
 /// A connection that failed is used again after this time.
 const PAUSE_NS: u64 = 100_000_000;
 /// Events that are dealt with before it is looked for what is due.
@@ -46,6 +47,8 @@ const LINE: Token = Token(usize::MAX - 1);
 pub enum WorkerError {
     #[error(transparent)]
     Requests(#[from] RequestsError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot pin a worker: {0}")]
     Pin(#[from] weir_net::cpu::CpuError),
     #[error(transparent)]
@@ -95,6 +98,7 @@ enum Phase {
 struct Worker {
     config: WorkerConfig,
     requests: Requests,
+    connector: Option<Connector>,
     is_idempotent: bool,
     line: Line,
     poll: Poll,
@@ -113,6 +117,8 @@ struct Worker {
     /// When requests are due; `None` in a closed loop.
     sending: Option<Schedule>,
     in_flight: u64,
+    /// The run is ended by a message.
+    is_asked_to_end: bool,
     next_source: u64,
     draws: Draws,
     next_sweep_ns: u64,
@@ -136,9 +142,11 @@ impl Worker {
             Load::Open(pace) => Some(Schedule::new(pace, share, config.seed)),
             Load::Closed => None,
         };
+        let connector = |tls| Connector::new(tls, connections.len());
         let start_ns = now_ns();
         Ok(Self {
             requests: Requests::new(&config.request)?,
+            connector: config.tls.as_ref().map(connector).transpose()?,
             is_idempotent: Requests::is_idempotent(&config.request),
             opening: Schedule::new(Pace::constant(config.connect_rate_cps), share, 0),
             line,
@@ -153,10 +161,11 @@ impl Worker {
             pending: 0,
             sending,
             in_flight: 0,
+            is_asked_to_end: false,
             next_source: share.index.into(),
             draws: Draws::new(share, config.seed),
             next_sweep_ns: start_ns + SWEEP_NS,
-            next_report_ns: start_ns + REPORT_NS,
+            next_report_ns: start_ns + config.report_ns,
             done: Done::default(),
             recent: Times::default(),
             scheduled_ns: (0, 0),
@@ -234,6 +243,7 @@ impl Worker {
                 Order::Message(Command::Begin { at_ns, end_ns }) => {
                     self.phase = Phase::Set { begin_ns: at_ns, end_ns };
                 }
+                Order::Message(Command::End) => self.end()?,
                 Order::Message(Command::Stop) => self.finish()?,
                 Order::Nothing => return Ok(()),
                 Order::End => {
@@ -241,6 +251,24 @@ impl Worker {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Sends nothing more that is not due yet. One that has not begun has nothing to wait for.
+    fn end(&mut self) -> io::Result<()> {
+        let now = now_ns();
+        match self.phase {
+            Phase::Set { begin_ns, .. } | Phase::Running { begin_ns, .. } => {
+                self.is_asked_to_end = true;
+                let end_ns = now.max(begin_ns);
+                self.phase = match self.phase {
+                    Phase::Set { .. } => Phase::Set { begin_ns, end_ns },
+                    _ => Phase::Running { begin_ns, end_ns },
+                };
+                Ok(())
+            }
+            Phase::Opening | Phase::Ready => self.finish(),
+            Phase::Draining { .. } | Phase::Said | Phase::Over => Ok(()),
         }
     }
 
@@ -262,7 +290,9 @@ impl Worker {
                 self.end_sending(begin_ns, end_ns)?;
             }
             Phase::Running { begin_ns, end_ns } => self.send_due(begin_ns, end_ns),
-            Phase::Draining { until_ns } if self.in_flight == 0 || now >= until_ns => {
+            Phase::Draining { until_ns }
+                if self.in_flight == 0 && self.queues.backlog.is_empty() || now >= until_ns =>
+            {
                 self.sweep(now);
                 self.finish()?;
             }
@@ -277,9 +307,11 @@ impl Worker {
             self.sweep(now);
         }
         if now >= self.next_report_ns {
-            self.next_report_ns += REPORT_NS * (1 + (now - self.next_report_ns) / REPORT_NS);
+            let every_ns = self.config.report_ns;
+            self.next_report_ns += every_ns * (1 + (now - self.next_report_ns) / every_ns);
             let latency = std::mem::take(&mut self.recent);
-            let stand = Box::new(Stand { counts: self.done.figures.counts, latency });
+            let stand = Stand { at_ns: now, counts: self.done.figures.counts, latency };
+            let stand = Box::new(stand);
             self.line.send(&Frame::Stand(stand))?;
         }
         Ok(())
@@ -329,7 +361,11 @@ impl Worker {
 
     /// Gives connections that have become free what is to be done.
     fn use_freed(&mut self) {
-        let is_running = matches!(self.phase, Phase::Running { .. });
+        let is_running = match self.phase {
+            Phase::Running { .. } => true,
+            Phase::Draining { .. } => !self.queues.backlog.is_empty(),
+            _ => false,
+        };
         // Those that become free meanwhile have their turn next time.
         for _ in 0..self.queues.freed.len() {
             let Some(id) = self.queues.freed.pop_front() else { return };
@@ -350,8 +386,11 @@ impl Worker {
     /// The run is over; answers to what was sent may still come.
     fn end_sending(&mut self, begin_ns: u64, end_ns: u64) -> io::Result<()> {
         let counts = &mut self.done.figures.counts;
-        counts.unsent += self.queues.backlog.len() as u64;
-        self.queues.backlog.clear();
+        // Whoever ends a run at some moment has the requests that wait at that moment sent.
+        if !self.is_asked_to_end {
+            counts.unsent += self.queues.backlog.len() as u64;
+            self.queues.backlog.clear();
+        }
         self.done.answered_in_time = counts.answered;
         self.done.received_in_time_bytes = counts.received_bytes;
         self.done.service_in_time = self.done.figures.service.clone();
@@ -378,6 +417,8 @@ impl Worker {
         if let Phase::Running { begin_ns, .. } = self.phase {
             self.end_sending(begin_ns, now_ns())?;
         }
+        self.done.figures.counts.unsent += self.queues.backlog.len() as u64;
+        self.queues.backlog.clear();
         self.done.figures.counts.unfinished += self.in_flight;
         self.in_flight = 0;
         self.phase = Phase::Said;
@@ -420,10 +461,13 @@ impl Worker {
             let watched = self.poll.registry().register(&mut stream, Token(id as usize), interest);
             watched.map(|()| stream).map_err(|error| socket::failure(&error))
         });
+        let session = self.connector.as_ref().map(Connector::begin).transpose();
+        let opened = opened
+            .and_then(|stream| session.map(|tls| Wire::new(stream, tls)).map_err(|_| Failure::Tls));
         match opened {
-            Ok(stream) => {
+            Ok(wire) => {
                 self.done.figures.counts.opened += 1;
-                self.connections[id as usize].open(stream, has_request, now);
+                self.connections[id as usize].open(wire, has_request, now);
             }
             Err(failure) => self.not_opened(id, has_request, failure),
         }
@@ -435,7 +479,7 @@ impl Worker {
         }
         self.done.figures.counts.not_opened.add(failure);
         self.pending -= 1;
-        self.connections[id as usize].close(true);
+        self.close(id, true);
         // The first request that comes to it tries once more.
         self.queues.idle.push_back(id);
     }
@@ -446,17 +490,46 @@ impl Worker {
         figures.counts.established += 1;
         figures.counts.open += 1;
         self.done.open_max = self.done.open_max.max(figures.counts.open);
-        figures.connect.record(now_ns().saturating_sub(connection.opened_ns));
+        let now = now_ns();
+        figures.connect.record(now.saturating_sub(connection.opened_ns));
+        if !connection.begin_securing(has_request, now) {
+            self.ready(id, has_request);
+        }
+    }
+
+    /// Goes on to agree on TLS.
+    fn secure(&mut self, id: u32, has_request: bool) {
+        let figures = &mut self.done.figures;
+        let connection = &mut self.connections[id as usize];
+        match connection.secure() {
+            Ok(None) => {}
+            Ok(Some(handshake)) => {
+                match handshake {
+                    Handshake::Full => figures.counts.handshakes_full += 1,
+                    Handshake::Resumed => figures.counts.handshakes_resumed += 1,
+                }
+                figures.handshake.record(now_ns().saturating_sub(connection.secured_ns));
+                self.ready(id, has_request);
+            }
+            Err(error) => self.not_opened(id, has_request, socket::failure(&error)),
+        }
+    }
+
+    /// Requests can be sent on a connection.
+    fn ready(&mut self, id: u32, has_request: bool) {
         if has_request {
             return self.begin_sending(id);
         }
-        connection.state = State::Idle;
+        self.connections[id as usize].state = State::Idle;
         self.pending -= 1;
         self.queues.idle.push_back(id);
     }
 
     fn close(&mut self, id: u32, with_reset: bool) {
         let connection = &mut self.connections[id as usize];
+        if self.done.tls_failure.is_none() {
+            self.done.tls_failure = connection.tls_failure();
+        }
         if !matches!(connection.state, State::Closed | State::Opening { .. }) {
             self.done.figures.counts.open -= 1;
         }
@@ -511,6 +584,9 @@ impl Worker {
             }
             self.established(number, has_request);
         }
+        if let State::Securing { has_request } = self.connections[id].state {
+            self.secure(number, has_request);
+        }
         // What came with the connection is no event of its own.
         let has_ended = event.is_read_closed() || event.is_error();
         if event.is_readable() || has_ended {
@@ -525,7 +601,7 @@ impl Worker {
     fn arrived(&mut self, id: u32, has_ended: bool) {
         let connection = &mut self.connections[id as usize];
         match connection.state {
-            State::Closed | State::Opening { .. } => {}
+            State::Closed | State::Opening { .. } | State::Securing { .. } => {}
             State::Idle => {
                 let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
                 let counts = &mut self.done.figures.counts;
@@ -619,13 +695,20 @@ impl Worker {
             let connection = &self.connections[id];
             let since_ns = match connection.state {
                 State::Closed | State::Idle => continue,
-                State::Opening { has_request: false } => connection.opened_ns,
-                State::Opening { .. } | State::Sending | State::Waiting => connection.begun_ns,
+                State::Opening { has_request } | State::Securing { has_request }
+                    if !has_request =>
+                {
+                    connection.opened_ns
+                }
+                _ => connection.begun_ns,
             };
             if now.saturating_sub(since_ns) < timeout_ns {
                 continue;
             }
-            let has_request = connection.state != State::Opening { has_request: false };
+            let has_request = !matches!(
+                connection.state,
+                State::Opening { has_request: false } | State::Securing { has_request: false }
+            );
             let number = u32::try_from(id).unwrap_or(u32::MAX);
             self.not_opened(number, has_request, Failure::Timeout);
         }

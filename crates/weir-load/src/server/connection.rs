@@ -3,18 +3,19 @@
 //! It reads no request while the answer to the last one is not sent, so that a client that sends
 //! and never reads costs no memory. It knows nothing of the event loop.
 
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice};
 use std::mem;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use mio::net::TcpStream;
 use weir_http::ask::{self, Ask, Content, USAGE};
 use weir_http::codec::{DecodeError, Event, Framing, Method, RequestDecoder, RequestHead};
 use weir_http::reply::{Reply, ReplyHead};
 use weir_http::served::Stats;
 
 use super::shared::Shared;
+use crate::tls::{Handshake, SessionError};
+use crate::wire::Wire;
 
 /// How long is read on behind the answer to a request that is none, so that the client gets it
 /// before a reset (RFC 9112, section 9.6).
@@ -54,6 +55,8 @@ enum Turn {
 
 #[derive(Debug)]
 enum Stage {
+    /// TLS is being agreed on.
+    Securing,
     /// Reads requests.
     Reading,
     /// The answer is due later.
@@ -93,7 +96,7 @@ enum Then {
 }
 
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) wire: Wire,
     key: usize,
     decoder: RequestDecoder,
     stage: Stage,
@@ -113,12 +116,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, key: usize) -> Self {
+    pub(super) fn new(wire: Wire, key: usize) -> Self {
+        let stage = if wire.has_tls() { Stage::Securing } else { Stage::Reading };
         Self {
-            stream,
+            wire,
             key,
             decoder: RequestDecoder::new(),
-            stage: Stage::Reading,
+            stage,
             current: None,
             then: Then::Read,
             is_stats: false,
@@ -131,7 +135,11 @@ impl Connection {
 
     /// Whether it cannot go on before there is room to write.
     pub(super) fn needs_room(&self) -> bool {
-        matches!(self.stage, Stage::Writing(_))
+        match self.stage {
+            Stage::Writing(_) => true,
+            Stage::Securing => self.wire.wants_write(),
+            Stage::Reading | Stage::Waiting | Stage::Draining => false,
+        }
     }
 
     /// The client has closed its side.
@@ -143,6 +151,7 @@ impl Connection {
     pub(super) fn drive(&mut self, shared: &mut Shared) -> Fate {
         loop {
             let turn = match self.stage {
+                Stage::Securing => self.secure(shared),
                 Stage::Waiting => Turn::Wait,
                 Stage::Writing(_) => self.go_on_writing(shared),
                 Stage::Reading | Stage::Draining => self.read(shared),
@@ -171,9 +180,27 @@ impl Connection {
                     return Fate::Closed(closing);
                 }
             }
-            Stage::Reading | Stage::Writing(_) => {}
+            Stage::Securing | Stage::Reading | Stage::Writing(_) => {}
         }
         self.drive(shared)
+    }
+
+    fn secure(&mut self, shared: &mut Shared) -> Turn {
+        match self.wire.handshake() {
+            Ok(None) => return Turn::Wait,
+            Ok(Some(Handshake::Full)) => shared.counts.handshakes_full += 1,
+            Ok(Some(Handshake::Resumed)) => shared.counts.handshakes_resumed += 1,
+            Err(error) => {
+                shared.counts.handshakes_failed += 1;
+                return Turn::Close(match SessionError::of(&error) {
+                    Some(SessionError::Ended) => Closing::Early,
+                    Some(SessionError::Tls(_)) => Closing::Server,
+                    None => Closing::Reset,
+                });
+            }
+        }
+        self.stage = Stage::Reading;
+        Turn::Again
     }
 
     fn read(&mut self, shared: &mut Shared) -> Turn {
@@ -182,19 +209,21 @@ impl Connection {
             return self.digest(&rest, shared);
         }
         let mut buffer = mem::take(&mut shared.buffer);
-        let turn = match self.stream.read(&mut buffer) {
-            Ok(0) => Turn::Close(self.end()),
-            Ok(size) => {
+        let turn = match self.wire.read(&mut buffer, self.client_is_done) {
+            Ok((0, _)) => Turn::Close(self.end()),
+            Ok((size, is_drained)) => {
                 shared.counts.received_bytes += size as u64;
                 let turn = self.digest(&buffer[..size], shared);
                 // There was room for more, so nothing is left; what comes later is another event.
-                let is_all = size < buffer.len() && !self.client_is_done;
+                let is_all = is_drained && !self.client_is_done;
                 let reads = matches!(self.stage, Stage::Reading | Stage::Draining);
                 if turn == Turn::Again && is_all && reads { Turn::Wait } else { turn }
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => Turn::Wait,
                 io::ErrorKind::Interrupted => Turn::Again,
+                // TLS that ended without saying so; requests say how long they are.
+                io::ErrorKind::UnexpectedEof => Turn::Close(self.end()),
                 _ => Turn::Close(Closing::Reset),
             },
         };
@@ -263,7 +292,7 @@ impl Connection {
         if head.expects_continue && head.framing != Framing::None {
             let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
             // Nothing else is on its way, so there is room for it.
-            match self.stream.write(interim) {
+            match self.wire.write(interim) {
                 Ok(size) if size == interim.len() => shared.counts.sent_bytes += size as u64,
                 _ => return Err(Closing::Reset),
             }
@@ -351,9 +380,13 @@ impl Connection {
                 self.stage = Stage::Reading;
                 Turn::Again
             }
-            Then::Close => Turn::Close(Closing::Server),
+            Then::Close => {
+                self.wire.end_tls();
+                Turn::Close(Closing::Server)
+            }
             Then::Drain => {
-                if self.stream.shutdown(Shutdown::Write).is_err() {
+                self.wire.end_tls();
+                if self.wire.stream.shutdown(Shutdown::Write).is_err() {
                     return Turn::Close(Closing::Reset);
                 }
                 self.rest = Vec::new();
@@ -367,15 +400,15 @@ impl Connection {
     /// Sends what the kernel takes; whether that is all.
     fn write(&mut self, reply: &mut Reply, shared: &mut Shared) -> io::Result<bool> {
         for _ in 0..WRITES_MAX {
+            if reply.is_sent() {
+                return self.wire.flush();
+            }
             let slices = reply.slices().map(IoSlice::new);
-            match self.stream.write_vectored(&slices) {
+            match self.wire.write_vectored(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(size) => {
                     reply.advance(size);
                     shared.counts.sent_bytes += size as u64;
-                    if reply.is_sent() {
-                        return Ok(true);
-                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -15,9 +15,11 @@ use weir_net::cpu::pin_current_thread;
 
 use super::connection::{Closing, Connection, Fate};
 use super::shared::Shared;
+use super::tls::Acceptor;
 use super::{Config, Order, Said, listener};
 use crate::crew::{self, Line};
 use crate::descriptors;
+use crate::wire::Wire;
 
 /// Events taken at once.
 const EVENT_COUNT: usize = 1024;
@@ -71,6 +73,7 @@ struct Worker {
     free_keys: Vec<usize>,
     /// Most connections at a time.
     room: u64,
+    acceptor: Option<Acceptor>,
     shared: Shared,
     is_stopped: bool,
 }
@@ -81,6 +84,8 @@ impl Worker {
             pin_current_thread(&cpus).map_err(io::Error::other)?;
         }
         let room = descriptors::for_connections()?;
+        let acceptor = config.tls.as_ref().map(Acceptor::new).transpose();
+        let acceptor = acceptor.map_err(io::Error::other)?;
         let poll = Poll::new()?;
         let control = line.socket().as_raw_fd();
         poll.registry().register(&mut SourceFd(&control), CONTROL, Interest::READABLE)?;
@@ -97,6 +102,7 @@ impl Worker {
             connections: Vec::new(),
             free_keys: Vec::new(),
             room,
+            acceptor,
             shared: Shared::new(config.seed),
             is_stopped: false,
         })
@@ -225,8 +231,16 @@ impl Worker {
         self.shared.counts.connections += 1;
         self.shared.counts.open += 1;
         let key = self.free_keys.pop().unwrap_or(self.connections.len());
-        let mut connection = Connection::new(stream, key);
-        let fate = connection.drive(&mut self.shared);
+        let session = self.acceptor.as_ref().map(Acceptor::begin).transpose();
+        let has_session = session.is_ok();
+        let mut connection = Connection::new(Wire::new(stream, session.unwrap_or(None)), key);
+        let fate = if has_session {
+            connection.drive(&mut self.shared)
+        } else {
+            // No memory for it.
+            self.shared.counts.handshakes_failed += 1;
+            Fate::Closed(Closing::Reset)
+        };
         if key == self.connections.len() {
             self.connections.push(None);
         }
@@ -274,9 +288,9 @@ impl Worker {
                 }
                 let registry = self.poll.registry();
                 let watched = if is_new {
-                    registry.register(&mut connection.stream, token, interest)
+                    registry.register(&mut connection.wire.stream, token, interest)
                 } else {
-                    registry.reregister(&mut connection.stream, token, interest)
+                    registry.reregister(&mut connection.wire.stream, token, interest)
                 };
                 match watched {
                     Ok(()) => return,

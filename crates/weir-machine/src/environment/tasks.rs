@@ -16,6 +16,8 @@ use super::files::Files;
 
 /// Softirqs that found no other thread to run in: they belong to whoever's packets they handle.
 const SOFTIRQ_THREAD: &str = "ksoftirqd/";
+/// How the kernel names its workers (`kernel/workqueue.c`).
+pub(super) const WORKER: &str = "kworker/";
 
 /// What the kernel keeps of the name of a program.
 const NAME_BYTES_MAX: usize = 15;
@@ -48,6 +50,9 @@ pub struct Parts {
     pub receives_on: Vec<usize>,
     /// By the names of their programs, with all that they have started.
     pub names: Vec<String>,
+    /// The kernel's workers are a part: what it has to do later for connections that it tracks, it
+    /// does there (`gc_worker()` of `nf_conntrack_core.c`).
+    pub has_workers: bool,
     /// The machine does nothing else, so that its kernel is a part.
     pub has_kernel: bool,
 }
@@ -212,7 +217,9 @@ pub(super) fn stat_of(files: &Files, dir: &str) -> Option<Stat> {
 /// Whether a thread is one of these parts.
 fn belongs(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
     if task.stat.is_kernel_thread {
-        return parts.has_kernel || parts.kernel_threads.contains(&thread);
+        let is_worker = task.stat.name.starts_with(WORKER);
+        let is_named = parts.kernel_threads.contains(&thread);
+        return parts.has_kernel || parts.has_workers && is_worker || is_named;
     }
     let mut process = Some(task.process);
     // A machine's processes are a tree; the bound is for one that changed while it was read.
@@ -270,7 +277,7 @@ mod tests {
             process(9, "weir", 900),
         ];
         let files = Files::Copies(all.into_iter().flatten().collect());
-        assert_eq!(run_time_by_name(&files, "kworker/"), Duration::from_nanos(5_070));
+        assert_eq!(run_time_by_name(&files, WORKER), Duration::from_nanos(5_070));
     }
 
     #[test]
@@ -289,6 +296,7 @@ mod tests {
             (40, 40, "napi/v0-1", 2, KERNEL, 110, 1, 9_000),
             (41, 41, "napi/v9-1", 2, KERNEL, 111, 1, 8_000),
             (42, 42, "ksoftirqd/1", 2, KERNEL, 5, 1, 70),
+            (43, 43, "kworker/1:0-events", 2, KERNEL, 6, 1, 60),
             // The same number, but another process than before.
             (30, 30, "hog", 1, 0, 120, 0, 2_000),
         ]);
@@ -307,8 +315,13 @@ mod tests {
                 ("child", 200, 1, true),
                 ("grandchild", 100, 1, true),
                 ("ksoftirqd/1", 70, 1, true),
+                ("kworker/1:0-events", 60, 1, false),
             ]
         );
+        let tracking = Parts { has_workers: true, ..parts.clone() };
+        let ran = after.since(&before, &tracking);
+        let others = ran.iter().filter(|ran| !ran.is_part).map(|ran| &*ran.name);
+        assert_eq!(others.collect::<Vec<_>>(), ["napi/v9-1", "hog"]);
         assert_eq!(after.run_ns_since(&before, &parts), 9_000 + 1_000 + 300 + 200 + 100);
     }
 

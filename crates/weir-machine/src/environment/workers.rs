@@ -11,17 +11,16 @@ use super::files::Files;
 use super::tasks;
 use crate::cancel::Cancel;
 
-/// How the kernel names them (`kernel/workqueue.c`).
-const NAME: &str = "kworker/";
-
 /// At most one part in so many of a CPU is at rest.
 const AT_REST: u32 = 50;
+/// They pause between tables: they rest if they did for so many steps.
+const STEPS_AT_REST: u32 = 4;
 
-/// Waits in steps until the workers are at rest, for `patience` at most. Returns whether they are.
+/// Waits in steps until the workers rest, for `patience` at most. Returns whether they do.
 pub fn wait(step: Duration, patience: Duration, cancel: &Cancel) -> bool {
     wait_for(step, patience, cancel, || {
         let files = Files::from(Path::new(super::MACHINE));
-        tasks::run_time_by_name(&files, NAME)
+        tasks::run_time_by_name(&files, tasks::WORKER)
     })
 }
 
@@ -32,11 +31,12 @@ fn wait_for(
     run_time: impl Fn() -> Duration,
 ) -> bool {
     let deadline = cancel.now() + patience;
-    let mut before = run_time();
+    let (mut before, mut rested) = (run_time(), 0);
     while cancel.sleep(step) {
         let now = run_time();
         // A worker that has ended takes its time with it: the sum may fall.
-        if now.saturating_sub(before) <= step / AT_REST {
+        rested = if now.saturating_sub(before) <= step / AT_REST { rested + 1 } else { 0 };
+        if rested == STEPS_AT_REST {
             return true;
         }
         if cancel.now() >= deadline {
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn the_wait_ends_when_the_workers_rest_or_patience_does() {
-        assert_eq!(steps_until_rest(0, Duration::from_secs(1)), (true, 1));
-        assert_eq!(steps_until_rest(7, Duration::from_secs(1)), (true, 8));
+        assert_eq!(steps_until_rest(0, Duration::from_secs(1)), (true, STEPS_AT_REST));
+        assert_eq!(steps_until_rest(7, Duration::from_secs(1)), (true, 7 + STEPS_AT_REST));
         assert_eq!(steps_until_rest(u32::MAX, Duration::from_secs(1)), (false, 20));
     }
 

@@ -8,6 +8,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,11 @@ use weir_rss::card::State;
 
 /// Where the records are.
 pub const RECORDS_DIR: &str = "/run/weir/rss";
+
+/// How long a lock is tried for, and how often. A program that another thread of this process
+/// starts has the file, and so the lock, until it is executed.
+const LOCK_PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_STEP: Duration = Duration::from_millis(5);
 
 /// What an interface was set to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,12 +166,18 @@ impl Records {
         }
         fs::create_dir_all(&self.directory).map_err(failed)?;
         let file = File::create(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => {
-                Err(RecordError::Locked { interface: interface.to_owned() })
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    thread::sleep(LOCK_STEP);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(RecordError::Locked { interface: interface.to_owned() });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
 }

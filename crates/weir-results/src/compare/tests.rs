@@ -325,7 +325,7 @@ fn connecting(name: &str, kinds: &[(Close, u16, u16)]) -> Collection {
     let one = |(index, &(close, request_bytes, reply_bytes)): (usize, &(Close, u16, u16))| {
         let connect = Connect { close, request_bytes, reply_bytes, count: None };
         let mut levels = vec![place("dut", "pf", None)];
-        levels.extend(kind_levels(Some(&connect), 74.0));
+        levels.extend(kind_levels((Some(&connect), None), 74.0));
         let mut series = series(&format!("pf.{index}"), levels, &around(5e4));
         series.unit = Unit::Cps;
         series
@@ -356,7 +356,7 @@ fn connections_are_not_compared_with_packets_or_with_those_that_stay_open() {
     let mut open = connecting("conn", &[(Close::None, 64, 128)]);
     packets.series[0].unit = Unit::Pps;
     packets.series[0].levels = vec![place("dut", "pf", None)];
-    packets.series[0].levels.extend(kind_levels(None, 60.0));
+    packets.series[0].levels.extend(kind_levels((None, None), 60.0));
     open.series[0].unit = Unit::Connections;
     for (other, unit) in [(packets, "pps"), (open, "conn")] {
         let stores = [closed.clone(), other];

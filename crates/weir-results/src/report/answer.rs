@@ -431,6 +431,9 @@ pub(super) fn method(report: &Report<'_>) -> String {
         Unit::Connections => "the number of connections that came through their steps and are not \
                               closed, of those that were opened,"
             .to_owned(),
+        Unit::Rps => format!(
+            "the median of requests per second that got a whole answer below status 400,{trial},"
+        ),
     };
     let sizes = match unit {
         Unit::Pps | Unit::Bps => {
@@ -449,6 +452,11 @@ pub(super) fn method(report: &Report<'_>) -> String {
              the end (the check `held`); of others it is not known how many they still had. \
              Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
              connections."
+        }
+        Unit::Rps => {
+            " Requests go over TCP of the two ends' kernels, which have no segmentation offload, \
+             so that each frame is one that a wire would carry. There is no wire: bytes per second \
+             are those of memory. 1 kreq is 1,000 requests."
         }
     };
     format!(

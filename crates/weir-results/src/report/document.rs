@@ -48,7 +48,8 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     document.section("directions", "Each direction", each);
     document.section("toggles", "Two settings in turns", toggles::blocks(summary));
     let latency = vec![tables::latency(report).into()];
-    document.folded("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
+    let note = Block::note(prose(tables::latency_note(summary.unit())));
+    document.folded("latency", "Latency", explained(latency, note));
     document.folded("statistics", "Statistics", statistics::blocks(report));
     let sizes = levels::table(summary).map(Block::from).into_iter().collect();
     document.folded("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
@@ -272,12 +273,17 @@ fn ledgers(report: &Report<'_>) -> Vec<Block> {
     if tables.is_empty() {
         return tables;
     }
-    let note = match report.summary.unit().is_of_connections() {
-        false => {
+    let note = match report.summary.unit() {
+        Unit::Pps | Unit::Bps => {
             "Medians over the valid iterations, shares of offered; medians of entries need not add \
              up to the packet, the ledgers of single iterations do."
         }
-        true => {
+        Unit::Rps => {
+            "What became of the requests, as the client counts: medians over the valid iterations, \
+             shares of those that were due. A packet that is lost is sent again by the kernel, and \
+             costs time; a request is lost if it has no whole, good answer within its timeout."
+        }
+        Unit::Cps | Unit::Connections => {
             "The steps of a connection, each counted by one of the ends, and what was lost between \
              them: medians over the valid iterations, shares of the SYNs. Each packet that was \
              lost is one connection. Of what counters of devices and of the DUT name, no counter \
@@ -298,6 +304,7 @@ fn samples(report: &Report<'_>) -> Vec<Block> {
     let what = match report.summary.unit() {
         Unit::Pps | Unit::Bps => "Packets per second delivered",
         Unit::Cps | Unit::Connections => "Connections per second that came through",
+        Unit::Rps => "Requests per second that were answered",
     };
     let note = format!(
         "{what} during the measurement, one line per iteration. The series of a traffic share \

@@ -59,6 +59,7 @@ const fn subject(unit: Unit) -> &'static str {
         Unit::Pps | Unit::Bps => "packets per second delivered at the sink",
         Unit::Cps => "connections per second that came through all of their steps",
         Unit::Connections => "connections that came through and are not closed",
+        Unit::Rps => "requests per second that got a whole, good answer",
     }
 }
 

@@ -5,14 +5,27 @@ use crate::document::{
     Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
 };
 use crate::machine_use::CpuUse;
-use crate::number::{self, or_dash, pps, share};
+use crate::number::{self, or_dash, share};
 use crate::record::{TrialRecord, VerdictKind};
 use crate::summary::analysis::ComparisonAnalysis;
 use crate::summary::{LatencySummary, LedgerSummary, SeriesSummary, Spread};
 use crate::unit::Unit;
 
 /// What a table of latencies rests on.
-pub(super) const LATENCY: &str = "\
+pub(super) const fn latency_note(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Rps => OF_REQUESTS,
+        Unit::Pps | Unit::Bps | Unit::Cps | Unit::Connections => ONE_WAY,
+    }
+}
+
+const OF_REQUESTS: &str = "\
+    From when a request was due to the end of its answer, at the client; medians over the valid \
+    iterations, quantiles of the requests answered, to three digits. It is measured in a phase of \
+    its own after the figures: traffic with a rate keeps it, traffic at `max` is sent at half of \
+    what was answered, at even distances. A request without an answer has no latency.";
+
+const ONE_WAY: &str = "\
     One way, from the generator to the sink, by the clock of the one host that both are on; \
     medians over the valid iterations, quantiles of the packets measured, to within 1/64. It is \
     measured in a phase of its own after the figures, because a sink that looks at every packet is \
@@ -230,8 +243,10 @@ pub(super) fn latency(report: &Report<'_>) -> Table {
         "p50" => Column::numbers(name).strong(),
         _ => Column::numbers(name),
     });
-    let ends =
-        [Column::numbers("Measured").unit("packets"), Column::numbers("Lost").unit("of offered")];
+    let ends = [
+        Column::numbers("Measured").unit(report.summary.unit().things()),
+        Column::numbers("Lost").unit("of offered"),
+    ];
     let columns = [Column::words("DUT"), Column::numbers("At")];
     let columns = columns.into_iter().chain(delays).chain(ends).collect();
     let groups = groups(report, |s| Some(latency_row(report, s, s.latency.as_ref()?)));
@@ -243,7 +258,9 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
     let measured = number::count(latency.delays.sample_count);
     let cells: Vec<Cell> = [
         dut(report, series).into(),
-        Line::new().link(report.iterations_link(series), pps(latency.rate_pps)).into(),
+        Line::new()
+            .link(report.iterations_link(series), series.unit.written(latency.rate_pps))
+            .into(),
     ]
     .into_iter()
     .chain(delays)

@@ -7,22 +7,29 @@ use crate::counters::Place;
 use crate::number::{pps, share};
 use crate::record::VerdictKind;
 use crate::summary::{DirectionSummary, SeriesSummary, Spread};
+use crate::unit::Unit;
 use crate::verdict::LOSS_FREE_MAX;
 
 /// What a verdict says of the DUT: "limited by the DUT".
 pub(super) fn limit(series: &SeriesSummary) -> &'static str {
     let has_losses = series.loss_ratio.is_some_and(|loss| loss.median > LOSS_FREE_MAX.value);
     match series.verdict.kind {
-        VerdictKind::GeneratorBound if series.unit.is_of_connections() => match has_losses {
-            true => "limited by the offer, nearly all of which came through",
-            false => "limited by the offer, all of which came through",
+        VerdictKind::GeneratorBound => match (series.unit, has_losses) {
+            (Unit::Pps | Unit::Bps, false) => "limited by the offer, all of which was forwarded",
+            (Unit::Pps | Unit::Bps, true) => {
+                "limited by the offer, nearly all of which was forwarded"
+            }
+            (Unit::Cps | Unit::Connections, false) => {
+                "limited by the offer, all of which came through"
+            }
+            (Unit::Cps | Unit::Connections, true) => {
+                "limited by the offer, nearly all of which came through"
+            }
+            (Unit::Rps, false) => "limited by the offer, all of which was answered",
+            (Unit::Rps, true) => "limited by the offer, nearly all of which was answered",
         },
-        VerdictKind::GeneratorBound if has_losses => {
-            "limited by the offer, nearly all of which was forwarded"
-        }
         VerdictKind::DutBound => "limited by the DUT",
         VerdictKind::RingBound => "limited by a ring of the DUT, which had CPU time to spare",
-        VerdictKind::GeneratorBound => "limited by the offer, all of which was forwarded",
         VerdictKind::LinkBound => "limited by the path, not by the DUT",
         VerdictKind::SinkBound => "limited by the sink",
         VerdictKind::Overloaded => "overloaded: alive, but delivering next to nothing",

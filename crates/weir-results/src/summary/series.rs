@@ -49,6 +49,7 @@ pub(super) fn summarise(
         flow_count: first.traffic.flow_count(),
         unit: first.traffic.kind.unit(),
         connect: first.traffic.connect().copied(),
+        http: first.traffic.http().copied(),
         knows_connections: knows_connections(&valid),
         sweep: first.sweep.clone(),
         axis: axis.and_then(position),

@@ -48,25 +48,23 @@ impl Close {
 /// Name of the check that the DUT still knows the connections which came through and stay open.
 pub const HELD_CHECK: &str = "held";
 
-/// Why a text is no rate of connections, in words.
-const NO_RATE: &str =
-    "write `max`, or a number of connections per second above zero, such as `50k` or `1.5M`";
-
-/// Reads a rate of connections: `max`, `50k`, `1.5M`.
+/// Reads a rate of connections, or of other things by that name: `max`, `50k`, `1.5M`.
 ///
 /// # Errors
 /// In words, what may be written instead.
-pub fn parse_rate(text: &str) -> Result<Rate, String> {
+pub fn parse_rate(text: &str, things: &str) -> Result<Rate, String> {
     if text == "max" {
         return Ok(Rate::Max);
     }
     match units::parse_rate(&format!("{text}pps")) {
         Ok(rate @ Rate::Pps(_)) => Ok(rate),
-        _ => Err(NO_RATE.to_owned()),
+        _ => Err(format!(
+            "write `max`, or a number of {things} per second above zero, such as `50k` or `1.5M`"
+        )),
     }
 }
 
-/// Writes a rate of connections as [`parse_rate`] reads it.
+/// Writes such a rate as [`parse_rate`] reads it.
 #[must_use]
 pub fn rate_text(rate: Rate) -> String {
     let text = rate.to_string();
@@ -81,10 +79,12 @@ mod tests {
 
     #[test]
     fn rates_are_numbers_of_connections() {
+        let parse_rate = |text| parse_rate(text, "connections");
         assert_eq!(parse_rate("50k"), Ok(Rate::Pps(50e3)));
         assert_eq!(parse_rate("max"), Ok(Rate::Max));
         for text in ["0", "5kpps", "80%", "-1", ""] {
-            assert_eq!(parse_rate(text), Err(NO_RATE.to_owned()), "{text}");
+            let error = parse_rate(text).expect_err(text);
+            assert!(error.contains("a number of connections per second"), "{error}");
         }
         for text in ["max", "50k", "1.5M", "12"] {
             assert_eq!(parse_rate(text).map(rate_text).as_deref(), Ok(text));

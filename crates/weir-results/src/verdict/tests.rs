@@ -70,6 +70,29 @@ fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
     );
 }
 
+/// It offers no more than is answered, so that it never loses anything.
+#[test]
+fn a_closed_loop_is_limited_by_who_answers_it() {
+    let l = ledger(500_000, 500_000, Place::Dut);
+    let kind_with = |rate_rps, requested, unit, machines: &[(&str, &MachineUse)]| {
+        let (result, path) = (result(rate_rps, requested), Path::Calibrated(CALIBRATED_PPS));
+        judge(&Evidence { result: &result, ledger: &l, checks: &[], path, machines, unit }).kind
+    };
+    let kind = |rate_rps, requested, unit| kind_with(rate_rps, requested, unit, &[]);
+    let low = CALIBRATED_PPS * 0.6;
+    assert_eq!(kind(low, None, Unit::Rps), VerdictKind::DutBound);
+    assert_eq!(kind(CALIBRATED_PPS, None, Unit::Rps), VerdictKind::LinkBound);
+    assert_eq!(kind(low, Some(low), Unit::Rps), VerdictKind::GeneratorBound);
+    assert_eq!(kind(low, None, Unit::Pps), VerdictKind::GeneratorBound);
+    for (busy_ratio, expected) in
+        [(0.95, VerdictKind::DutBound), (0.85, VerdictKind::GeneratorBound)]
+    {
+        let cpus = [(1, CpuUse { busy_ratio, ..CpuUse::default() })].into();
+        let machine = MachineUse { cpus, dut_cpus: vec![1], ..MachineUse::default() };
+        assert_eq!(kind_with(low, None, Unit::Rps, &[("", &machine)]), expected, "{busy_ratio}");
+    }
+}
+
 #[test]
 fn a_ring_that_overran_beside_an_idle_cpu_is_no_limit_of_the_dut() {
     let r = result(0.5e6, Some(0.5e6));

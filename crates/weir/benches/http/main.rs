@@ -47,6 +47,8 @@ struct Arguments {
 
 /// Connections of which the ledger is compared with the firewall's own count.
 const LEDGER_CONNECTIONS: u64 = 20_000;
+/// Connections that are held at a time.
+const HELD_CONNECTIONS: u64 = 250_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             repeats: arguments.repeats,
             sample: arguments.sample,
             ledger_connections: LEDGER_CONNECTIONS,
+            held_connections: HELD_CONNECTIONS,
             rows: rows::selected(&arguments.only)?,
             weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
         };

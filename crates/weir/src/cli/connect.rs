@@ -14,6 +14,7 @@ use weir_gen::connect::{
 };
 use weir_net::CpuList;
 use weir_results::traffic::connect::parse_rate;
+use weir_results::unit::Unit;
 use weir_wire::mac::MacAddr;
 use weir_wire::range::AddrRange;
 use weir_wire::units::Rate;
@@ -229,7 +230,7 @@ impl FromStr for ConnectRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_rate(text).map(Self)
+        parse_rate(text, Unit::Cps.things()).map(Self)
     }
 }
 

@@ -16,7 +16,7 @@ use super::traffic::{positive, some_time};
 pub(crate) const EXAMPLES: &str = "\
 The server has a worker for each receive queue, and the client sends flows that reach each of them.
 Five counts are kept apart: sent by the client, arrived at the server's queues, read by the server,
-sent by the server, arrived at the client. docs/rss.md explains them.
+sent by the server, arrived at the client. docs/echo.md explains them.
 
 Examples:
   weir echo serve --listen 10.0.0.1:7 -i eth1 --announce

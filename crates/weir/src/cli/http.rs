@@ -21,8 +21,8 @@ latency counts from when a request was due. Without it the loop is closed: each 
 next request as soon as it has its answer. docs/http.md explains both, and the verdict, without
 which no figure is printed.
 
-The server's address stands in the URL; a name goes into --header 'Host: NAME'. HTTP/1.1 only:
-neither TLS nor HTTP/2.
+A name in the URL is looked up once, at the start. HTTP/1.1 only, in the clear or over TLS
+(https://); HTTP/2 is refused.
 
 Examples:
   weir http http://198.19.0.1/b/128 --connections 64 --duration 30s
@@ -36,6 +36,10 @@ Examples:
       250,000 connections at a time from 65,534 addresses
   weir http 'http://198.19.0.1/b/{size}' --sizes 128:0.9,1Mi:0.1
       a tenth of the replies are large
+  weir http https://198.19.0.1/b/128 --insecure --close fin --tls-resume off
+      a full handshake of TLS for each request, with a server whose certificate is not looked at
+  weir http https://www.example.org/ --ca ca.pem --rate 100
+      a server that has to show a certificate of this name, signed by this authority
   weir http --pool pools.toml --rate 10k --duration 1m --json
       several kinds of users at the same time
   weir http serve --listen 198.19.0.1:80
@@ -62,8 +66,8 @@ pub(crate) enum HttpCommand {
 /// What sends requests: `weir http` without a subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// What to ask for: `http://ADDRESS[:PORT][/PATH]`, with the server's address, `[ADDRESS]` for
-    /// IPv6. `{size}` stands for one of --sizes.
+    /// What to ask for: `http://HOST[:PORT][/PATH]` or `https://`…, with the server's name or
+    /// address, `[ADDRESS]` for IPv6. `{size}` stands for one of --sizes.
     #[arg(value_name = "URL", required_unless_present = "pool", conflicts_with = "pool")]
     url: Option<String>,
     /// Several pools at once, from a TOML file: each is a `[[pool]]` with a `name`, a `url` and
@@ -140,6 +144,17 @@ pub(crate) struct ClientArgs {
     /// How long a request may take, its connection included [default: 5s].
     #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with = "pool")]
     timeout: Option<Duration>,
+    /// Certificates of the authorities that may have signed the server's, PEM (https://)
+    /// [default: those that this machine trusts].
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure", "pool"])]
+    pub(crate) ca: Option<PathBuf>,
+    /// Take any certificate, of whatever name, signed by anybody (https://).
+    #[arg(long, conflicts_with = "pool")]
+    pub(crate) insecure: bool,
+    /// Resume sessions of TLS, or make every handshake a full one: `on` or `off` (https://)
+    /// [default: on].
+    #[arg(long, value_name = "HOW", conflicts_with = "pool")]
+    pub(crate) tls_resume: Option<ResumeArg>,
     /// Worker processes, 1 to 1024 [default: as few as have descriptors for the connections].
     #[arg(
         long,
@@ -158,7 +173,7 @@ pub(crate) struct ClientArgs {
     /// namespace.
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
-    /// Show each second where it stands.
+    /// Show each second where it stands, a line a second; a terminal has a live view without it.
     #[arg(long)]
     pub(crate) progress: bool,
     #[command(flatten)]
@@ -223,6 +238,12 @@ impl ClientArgs {
 pub(crate) enum ArrivalsArg {
     Constant,
     Poisson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResumeArg {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -346,6 +367,8 @@ mod tests {
             &[url, "--closed", "--rate", "1"][..],
             &[url, "--think", "1s", "--rate", "1"],
             &[url, "--arrivals", "poisson"],
+            &[url, "--ca", "file", "--insecure"],
+            &[url, "--tls-resume", "perhaps"],
             &[url, "--pool", "file"],
             &["--pool", "file", "--connections", "3"],
             &[],

@@ -1,6 +1,7 @@
 //! The arguments of `weir http serve`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,6 +23,7 @@ in the total as open. [::] takes IPv6 alone: give 0.0.0.0 as well.
 Examples:
   weir http serve --listen 10.0.0.1:80
   weir http serve --listen 0.0.0.0:80 --listen [::]:80 --workers 14 --progress
+  weir http serve --listen 10.0.0.1:443 --tls --cert chain.pem --key key.pem
   weir http serve --listen 10.0.0.1:80 --pin 2-5 --json > served.json";
 
 /// What requests get stands here in the server's words, without the line that introduces them.
@@ -35,6 +37,16 @@ pub(crate) struct ServeArgs {
     /// Address and port to listen at; repeated: several. Port 0 is one that is free.
     #[arg(long, value_name = "ADDR:PORT", required = true)]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Speak TLS 1.2 and 1.3 at every address, with HTTP/1.1 on it. Without --cert the certificate
+    /// is made at the start, for these addresses, and signed by itself.
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// Certificate of the server, and those between it and its authority, PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
     /// Number of workers, 1 to 1024 [default: one for each of --pin, or for each CPU that may be
     /// used].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -15,7 +15,7 @@ use super::traffic::some_time;
 
 pub(crate) const EXAMPLES: &str = "\
 A card takes all of a tunnel for one flow, so that one CPU has all of its work. This hands packets
-to CPUs by the flow that they carry, before the network stack sees them. docs/rss.md says when it
+to CPUs by the flow that they carry, before the network stack sees them. docs/rerss.md says when it
 helps.
 
 Examples:

@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use weir_gen::echo::client::{Client, ClientOptions, FlowCounts, PAYLOAD_BYTES_MIN};
+use weir_gen::echo::client::{Client, ClientOptions, PAYLOAD_BYTES_MIN};
 use weir_gen::echo::report::{self, Announcement};
 use weir_machine::cancel::Cancel;
 use weir_wire::rss::Settings;
 use weir_wire::traffic;
 
-use super::totals::{ClientReport, Interval, sum};
+use super::flows::ClientFlow;
+use super::interval::{Interval, Reading};
+use super::totals::ClientReport;
 use super::{flows, in_turn, machines, written};
 use crate::cli::echo::ClientArgs;
 use crate::exit::Outcome;
@@ -52,7 +54,7 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     };
     let client = Client::start(&options)?;
     let mut screen = Screen::new(args.json.json);
-    let stopped = watch(args, &client, &cancel, &mut screen)?;
+    let stopped = watch(args, (&client, &flows), &cancel, &mut screen)?;
     client.finish();
     let counts = client.join()?;
     let server = announced.and_then(|before| {
@@ -94,14 +96,14 @@ fn settings(
 /// Shows what there is until it has ended; the signal that ended it.
 fn watch(
     args: &ClientArgs,
-    client: &Client,
+    (client, flows): (&Client, &[ClientFlow]),
     cancel: &Cancel,
     screen: &mut Screen,
 ) -> anyhow::Result<Option<i32>> {
     let begin = Instant::now();
     let duration = args.duration.or_else(|| args.count.is_none().then_some(DURATION));
     let end = duration.and_then(|duration| begin.checked_add(duration));
-    let (mut next, mut last) = (begin + args.interval, (begin, FlowCounts::default()));
+    let (mut next, mut last) = (begin + args.interval, Reading::first(begin));
     while client.is_running() {
         let wake = end.map_or(next, |end| end.min(next)).min(Instant::now() + LOOK_AGAIN);
         if !cancel.sleep_until(wake) {
@@ -113,14 +115,14 @@ fn watch(
         }
         if now >= next {
             next = now + args.interval;
-            let all = sum(&client.flow_counts()?);
-            let line = Interval::new(begin, last, all);
+            let reading = Reading::new(now, flows, &client.counts()?);
+            let interval = Interval::new(begin, &last, &reading);
             screen.interval(
-                || serde_json::to_string(&line),
-                || line.text(),
-                || line.text() + "\n",
+                || serde_json::to_string(&interval),
+                || interval.line(),
+                || interval.text(),
             )?;
-            last = (now, all);
+            last = reading;
         }
     }
     Ok(None)

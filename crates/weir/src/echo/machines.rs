@@ -17,7 +17,8 @@ use weir_results::document::{Column, Row, Table, Terminal};
 use weir_wire::traffic;
 use weir_wire::units::Rate;
 
-use super::totals::{CLIENT_COLUMNS, ClientReport, Interval};
+use super::interval::Interval;
+use super::totals::{CLIENT_COLUMNS, ClientReport};
 use super::written;
 use crate::cli::echo::{ClientArgs, SpreadArgs};
 use crate::exit::Outcome;
@@ -161,12 +162,8 @@ fn all_at_once(
         );
         if now >= next {
             next = now + args.interval;
-            if let Some(line) = Interval::of_all(clients.iter().map(|client| &client.last)) {
-                screen.interval(
-                    || serde_json::to_string(&line),
-                    || line.text(),
-                    || line.text() + "\n",
-                )?;
+            if let Some(all) = Interval::of_all(clients.iter().map(|client| &client.last)) {
+                screen.interval(|| serde_json::to_string(&all), || all.line(), || all.text())?;
             }
         }
     }

@@ -45,6 +45,8 @@ struct BucketRow {
     queue: u16,
     #[serde(flatten)]
     counts: BucketCounts,
+    /// Since the last report.
+    arrived_pps: f64,
 }
 
 /// Number of workers that sockets are opened for.
@@ -68,7 +70,8 @@ pub(super) fn server(
     let (risen, totals) = (rise.totals(), seen.counts.totals());
     let arrived = totals.arrived_packets.unwrap_or(totals.read_packets);
     let workers = seen.counts.workers.iter().zip(&rise.workers).enumerate();
-    let buckets = seen.counts.buckets.iter().zip(settings.table.queues()).enumerate();
+    let buckets = seen.counts.buckets.iter().zip(&rise.buckets);
+    let buckets = buckets.zip(settings.table.queues()).enumerate();
     ServerReport {
         kind,
         duration_ns: seen.counts.duration_ns,
@@ -85,7 +88,12 @@ pub(super) fn server(
             })
             .collect(),
         buckets: buckets
-            .map(|(bucket, (counts, queue))| BucketRow { bucket, queue: *queue, counts: *counts })
+            .map(|(bucket, ((counts, rise), queue))| BucketRow {
+                bucket,
+                queue: *queue,
+                counts: *counts,
+                arrived_pps: rise.arrived_packets as f64 / seconds,
+            })
             .collect(),
     }
 }
@@ -128,7 +136,7 @@ impl ServerReport {
                 share(*cpu_ratio),
             );
         }
-        text += &bucket_lines(self.buckets.iter().map(|row| (row.bucket, row.queue, row.counts)));
+        text += &bucket_lines(&self.buckets);
         let Losses { device_packets, backlog_packets } = self.losses;
         let _ = writeln!(
             text,
@@ -141,19 +149,23 @@ impl ServerReport {
 }
 
 /// The buckets that something arrived for.
-fn bucket_lines(rows: impl Iterator<Item = (usize, u16, BucketCounts)>) -> String {
+fn bucket_lines(rows: &[BucketRow]) -> String {
     let mut text = String::new();
-    for (bucket, queue, counts) in rows.filter(|(_, _, counts)| counts.arrived_packets > 0) {
-        if text.is_empty() {
-            text += "\nbucket  queue      arrived    misplaced\n";
-        }
+    for BucketRow { bucket, queue, counts, arrived_pps } in rows {
         let (arrived, misplaced) = (counts.arrived_packets, counts.misplaced_packets);
+        if arrived == 0 {
+            continue;
+        }
+        if text.is_empty() {
+            text += "\nbucket  queue      arrived    misplaced         rate\n";
+        }
         // Writing to a text cannot fail.
         let _ = writeln!(
             text,
-            "{bucket:>6} {queue:>6} {:>12} {:>12}",
+            "{bucket:>6} {queue:>6} {:>12} {:>12} {:>12}",
             count(arrived),
-            share(misplaced as f64 / arrived as f64)
+            share(misplaced as f64 / arrived as f64),
+            pps(*arrived_pps)
         );
     }
     text
@@ -194,6 +206,7 @@ mod tests {
         assert_eq!((report.arrived_pps, report.sent_pps), (250.0, 250.0));
         assert!((report.workers[0].cpu_ratio - 0.25).abs() < 1e-9);
         assert_eq!((report.buckets[0].queue, report.totals.arrived_packets), (1, Some(1505)));
+        assert_eq!((report.buckets[0].arrived_pps, report.buckets[1].arrived_pps), (250.0, 0.0));
         let text = report.text();
         assert!(text.contains("1,505 arrived, 1,500 read, 1,500 sent"), "{text}");
         assert!(text.contains("lost before the sockets: 7 by the interface"), "{text}");

@@ -1,7 +1,7 @@
-//! What clients have counted: each second, and at the end; of one, and of several at once.
+//! What clients have counted at the end: of one, and of several at once.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use weir_bpf::histogram::Histogram;
@@ -12,69 +12,6 @@ use weir_wire::rss::Settings;
 use weir_wire::units::whole_ns;
 
 use super::flows::ClientFlow;
-
-/// Flows together.
-pub(super) fn sum(flows: &[FlowCounts]) -> FlowCounts {
-    let mut all = FlowCounts::default();
-    flows.iter().for_each(|flow| all.add(flow));
-    all
-}
-
-/// What is shown each second.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Interval {
-    kind: String,
-    duration_ns: u64,
-    sent_pps: f64,
-    received_pps: f64,
-    sent_packets: u64,
-    received_packets: u64,
-}
-
-impl Interval {
-    pub(super) fn new(
-        begin: Instant,
-        (from, before): (Instant, FlowCounts),
-        now: FlowCounts,
-    ) -> Self {
-        let seconds = from.elapsed().as_secs_f64().max(1e-9);
-        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        Self {
-            kind: "interval".to_owned(),
-            duration_ns: whole_ns(begin.elapsed()),
-            sent_pps: rate(now.sent_packets, before.sent_packets),
-            received_pps: rate(now.received_packets, before.received_packets),
-            sent_packets: now.sent_packets,
-            received_packets: now.received_packets,
-        }
-    }
-
-    /// Of several clients together, once all have told something.
-    pub(super) fn of_all<'a>(clients: impl Iterator<Item = &'a Option<Self>>) -> Option<Self> {
-        let mut all: Option<Self> = None;
-        for client in clients {
-            let one = client.as_ref()?;
-            let sum = all.get_or_insert_with(|| Self { kind: one.kind.clone(), ..Self::default() });
-            sum.duration_ns = sum.duration_ns.max(one.duration_ns);
-            sum.sent_pps += one.sent_pps;
-            sum.received_pps += one.received_pps;
-            sum.sent_packets += one.sent_packets;
-            sum.received_packets += one.received_packets;
-        }
-        all
-    }
-
-    pub(super) fn text(&self) -> String {
-        format!(
-            "{:.0} s  {} sent, {} came back; {} of {}",
-            self.duration_ns as f64 / 1e9,
-            pps(self.sent_pps),
-            pps(self.received_pps),
-            count(self.received_packets),
-            count(self.sent_packets)
-        )
-    }
-}
 
 /// Quantiles of times, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +24,7 @@ pub(super) struct Quantiles {
 }
 
 impl Quantiles {
-    fn of(histogram: &Histogram) -> Option<Self> {
+    pub(super) fn of(histogram: &Histogram) -> Option<Self> {
         Some(Self {
             median_ns: histogram.quantile(500)?,
             p90_ns: histogram.quantile(900)?,
@@ -161,7 +98,8 @@ pub(super) struct ClientReport {
 impl ClientReport {
     /// Of one client.
     pub(super) fn new(flows: &[ClientFlow], counts: &ClientCounts) -> Self {
-        let all = sum(&counts.flows);
+        let mut all = FlowCounts::default();
+        counts.flows.iter().for_each(|flow| all.add(flow));
         let mut latency = Histogram::default();
         counts.latency_ns.iter().for_each(|one| latency.add(one));
         let seconds = counts.sending.as_secs_f64().max(1e-9);
@@ -187,7 +125,7 @@ impl ClientReport {
     pub(super) fn of_all(clients: &[Self]) -> Self {
         let total = |count: fn(&Self) -> u64| clients.iter().map(count).sum();
         let rate = |rate: fn(&Self) -> f64| clients.iter().map(rate).sum();
-        let mut buckets = std::collections::BTreeMap::<_, Row>::new();
+        let mut buckets = BTreeMap::<_, Row>::new();
         for row in clients.iter().flat_map(|client| &client.buckets) {
             let sum = buckets.entry((row.bucket, row.queue)).or_insert_with(|| Row {
                 bucket: row.bucket,
@@ -350,32 +288,43 @@ fn difference(before: u64, packets: u64) -> String {
     }
 }
 
-/// Flows of the same bucket together.
 fn rows(flows: &[ClientFlow], counts: &ClientCounts) -> Vec<Row> {
-    let mut sums = std::collections::BTreeMap::new();
-    for (flow, (one, latency)) in flows.iter().zip(counts.flows.iter().zip(&counts.latency_ns)) {
-        let entry = (0, FlowCounts::default(), Histogram::default());
-        let (flow_count, all, latencies) = sums.entry(flow.place).or_insert(entry);
-        *flow_count += 1;
-        all.add(one);
-        latencies.add(latency);
-    }
-    let row = |(place, (flow_count, all, latency)): (
-        Option<(usize, u16)>,
-        (usize, FlowCounts, Histogram),
-    )| Row {
+    let row = |(place, sums): (Option<(usize, u16)>, FlowSums)| Row {
         bucket: place.map(|(bucket, _)| bucket),
         queue: place.map(|(_, queue)| queue),
-        flow_count,
-        sent_packets: all.sent_packets,
-        refused_packets: all.refused_packets,
+        flow_count: sums.flow_count,
+        sent_packets: sums.counts.sent_packets,
+        refused_packets: sums.counts.refused_packets,
         arrived_packets: None,
         misplaced_packets: None,
-        received_packets: all.received_packets,
-        dropped_packets: all.dropped_packets,
-        latency: Quantiles::of(&latency),
+        received_packets: sums.counts.received_packets,
+        dropped_packets: sums.counts.dropped_packets,
+        latency: Quantiles::of(&sums.latency_ns),
     };
-    sums.into_iter().map(row).collect()
+    by_place(flows, counts).into_iter().map(row).collect()
+}
+
+/// What the flows of a bucket have counted together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FlowSums {
+    pub(super) flow_count: usize,
+    pub(super) counts: FlowCounts,
+    pub(super) latency_ns: Histogram,
+}
+
+/// Flows of the same bucket together; those without a known one, too.
+pub(super) fn by_place(
+    flows: &[ClientFlow],
+    counts: &ClientCounts,
+) -> BTreeMap<Option<(usize, u16)>, FlowSums> {
+    let mut all: BTreeMap<_, FlowSums> = BTreeMap::new();
+    for (flow, (one, latency_ns)) in flows.iter().zip(counts.flows.iter().zip(&counts.latency_ns)) {
+        let sums = all.entry(flow.place).or_default();
+        sums.flow_count += 1;
+        sums.counts.add(one);
+        sums.latency_ns.add(latency_ns);
+    }
+    all
 }
 
 #[cfg(test)]
@@ -441,10 +390,6 @@ mod tests {
         assert!(all.text().contains("8 less") && !all.text().contains("latency"));
         assert_eq!(clients[1].columns("b")[..2], ["b".to_owned(), "7".to_owned()]);
         assert_eq!(clients[1].columns("b")[5], "50 ns");
-        let interval = |sent_packets| Some(Interval { sent_packets, ..Interval::default() });
-        let together = |all: &[Option<Interval>]| Interval::of_all(all.iter());
-        assert_eq!(together(&[interval(3), interval(4)]).map(|all| all.sent_packets), Some(7));
-        assert!(together(&[interval(3), None]).is_none());
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     let mut lines = Lines::new(args.json.json, plan.connections());
     let mut shown = Ok(());
     let mut tell = |now: &manager::Progress| {
-        if args.progress && shown.is_ok() {
+        if (args.progress || lines.is_in_place()) && shown.is_ok() {
             shown = lines.show(now);
         }
     };

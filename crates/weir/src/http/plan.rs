@@ -2,23 +2,26 @@
 //!
 //! Everything that can be refused is refused here, before anything is made or sent.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weir_http::pacing::{Arrivals, Pace, Share};
-use weir_load::client::config::{BodyConfig, Load, RequestConfig, Sources, WorkerConfig};
+use weir_load::client::config::{
+    BodyConfig, Load, REPORT_NS, RequestConfig, Sources, TlsConfig, WorkerConfig,
+};
 use weir_load::client::manager::{Job, Pool};
 use weir_load::client::requests::{Requests, SIZE_MARK};
 use weir_load::client::route;
+use weir_load::client::tls::Connector;
+use weir_load::crew::{Program, Role};
 use weir_load::{descriptors, limits};
 use weir_net::{Prefix, cpu};
 use weir_wire::units::{format_count, format_duration, whole_ns};
 
-use super::pools;
-use crate::cli::http::{ArrivalsArg, BodyArg, ClientArgs};
-
-const HTTP_PORT: u16 = 80;
+use super::url::{self, Url};
+use super::{NO_PROGRAM, pools};
+use crate::cli::http::{ArrivalsArg, BodyArg, ClientArgs, ResumeArg};
 
 /// What will be done.
 #[derive(Debug)]
@@ -55,7 +58,7 @@ impl Plan {
 
     /// What runs it.
     pub(super) fn job(&self) -> anyhow::Result<Job> {
-        let program = super::program(super::CLIENT)?;
+        let program = Program::worker(Role::Client).context(NO_PROGRAM)?;
         let pools = self.pools.iter().map(|plan| plan.pool.clone()).collect();
         Ok(Job { program, pools, duration: self.duration })
     }
@@ -75,11 +78,13 @@ impl Plan {
 impl PoolPlan {
     /// The duration is that of the run.
     fn new(name: Option<String>, args: &ClientArgs, duration: Duration) -> anyhow::Result<Self> {
-        let Some(url) = args.url() else {
+        let Some(text) = args.url() else {
             bail!("a URL is missing: http://ADDRESS/PATH");
         };
-        let Url { server, host, target } = parse(url)?;
-        let request = request(args, host, target)?;
+        let url = Url::parse(text)?;
+        let server = url.server(args.source.map(|source| source.address()), url::resolve)?;
+        let tls = tls(args, &url)?;
+        let request = request(args, url.host, url.target)?;
         // As a worker will: what it would refuse is refused now.
         Requests::new(&request)?;
         if let Some(prefix) = args.source.filter(|one| one.address().is_ipv4() != server.is_ipv4())
@@ -95,6 +100,7 @@ impl PoolPlan {
             share: Share::ALL,
             cpu: None,
             server,
+            tls,
             sources,
             connections,
             connect_rate_cps: args.connect_rate_cps(),
@@ -105,10 +111,11 @@ impl PoolPlan {
             think_ns: args.think.map_or(0, whole_ns),
             timeout_ns: whole_ns(args.timeout()),
             request,
+            report_ns: REPORT_NS,
             seed: args.seed(),
         };
         let pool = Pool { config, workers, cpus: cpus(args)? };
-        Ok(Self { name, url: url.to_owned(), source: args.source, pool })
+        Ok(Self { name, url: text.to_owned(), source: args.source, pool })
     }
 
     /// Refuses a server that cannot be reached from where connections come from.
@@ -121,55 +128,32 @@ impl PoolPlan {
     }
 }
 
-/// Parts of a URL.
-#[derive(Debug, PartialEq, Eq)]
-struct Url {
-    server: SocketAddr,
-    /// As in the URL.
-    host: String,
-    /// Path and query.
-    target: String,
-}
-
-fn parse(url: &str) -> anyhow::Result<Url> {
-    let rest = match url.split_once("://") {
-        Some(("http", rest)) => rest,
-        Some(("https", _)) => bail!(
-            "`{url}`: weir http speaks HTTP/1.1 in the clear; TLS and HTTP/2 are not there. Give a \
-             URL that begins with http://"
-        ),
-        Some((scheme, _)) => bail!("`{url}` begins with `{scheme}`: only http:// is supported"),
-        None => bail!("`{url}` is not a URL: write http://ADDRESS[:PORT][/PATH]"),
-    };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (host, target) = rest.split_at(end);
-    let target = match target.split('#').next().unwrap_or_default() {
-        path if path.starts_with('/') => path.to_owned(),
-        query => format!("/{query}"),
-    };
-    let Some(server) = address(host) else {
-        bail!(
-            "`{host}` in `{url}` is not an address, and weir does not look up names. Write the \
-             server's address, [ADDRESS] for IPv6, and the name as --header 'Host: {host}'"
-        );
-    };
-    if server.ip().is_multicast() || server.ip().is_unspecified() || server.port() == 0 {
-        bail!("`{host}` in `{url}` is not the address and port of a server");
+/// TLS as the URL asks for it; what a worker would refuse is refused now.
+fn tls(args: &ClientArgs, url: &Url) -> anyhow::Result<Option<TlsConfig>> {
+    if !url.is_tls {
+        for (is_given, option) in [
+            (args.ca.is_some(), "--ca"),
+            (args.insecure, "--insecure"),
+            (args.tls_resume.is_some(), "--tls-resume"),
+        ] {
+            if is_given {
+                bail!("{option} is about TLS: give a URL that begins with https://");
+            }
+        }
+        return Ok(None);
     }
-    Ok(Url { server, host: host.to_owned(), target })
-}
-
-/// `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]`, `[ADDRESS]:PORT`.
-fn address(host: &str) -> Option<SocketAddr> {
-    if let Ok(address) = host.parse() {
-        return Some(address);
-    }
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let address: IpAddr = match inner {
-        Some(inner) => IpAddr::V6(inner.parse().ok()?),
-        None => IpAddr::V4(host.parse().ok()?),
+    let ca = args.ca.as_deref().map(|path| {
+        std::path::absolute(path)
+            .with_context(|| format!("{} cannot be made an absolute path", path.display()))
+    });
+    let config = TlsConfig {
+        name: url.name.clone(),
+        ca: ca.transpose()?,
+        verifies: !args.insecure,
+        resumes: args.tls_resume != Some(ResumeArg::Off),
     };
-    Some(SocketAddr::new(address, HTTP_PORT))
+    Connector::new(&config, 1)?;
+    Ok(Some(config))
 }
 
 fn request(args: &ClientArgs, host: String, target: String) -> anyhow::Result<RequestConfig> {
@@ -286,32 +270,6 @@ impl PoolPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn urls_have_an_address_and_a_path() {
-        for (url, server, host, target) in [
-            ("http://10.0.0.1", "10.0.0.1:80", "10.0.0.1", "/"),
-            ("http://10.0.0.1:8080/b/128?x=1#top", "10.0.0.1:8080", "10.0.0.1:8080", "/b/128?x=1"),
-            ("http://10.0.0.1?x", "10.0.0.1:80", "10.0.0.1", "/?x"),
-            ("http://[2001:2::1]/a", "[2001:2::1]:80", "[2001:2::1]", "/a"),
-            ("http://[2001:2::1]:81/", "[2001:2::1]:81", "[2001:2::1]:81", "/"),
-        ] {
-            let expected =
-                Url { server: server.parse().unwrap(), host: host.into(), target: target.into() };
-            assert_eq!(parse(url).unwrap(), expected, "{url}");
-        }
-        for (url, word) in [
-            ("https://10.0.0.1/", "TLS and HTTP/2"),
-            ("ftp://10.0.0.1/", "`ftp`"),
-            ("10.0.0.1/", "is not a URL"),
-            ("http://www.example.org/", "Host: www.example.org"),
-            ("http://0.0.0.0/", "is not the address and port"),
-            ("http://10.0.0.1:0/", "is not the address and port"),
-        ] {
-            let error = parse(url).unwrap_err().to_string();
-            assert!(error.contains(word), "{url}: {error}");
-        }
-    }
 
     #[test]
     fn ports_are_counted_for_each_source() {

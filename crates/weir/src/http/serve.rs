@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use weir_http::served::{Served, Stats};
+use weir_load::crew::{Program, Role};
+use weir_load::server::tls::Certificate;
 use weir_load::server::{Server, ServerOptions};
 use weir_net::cpu;
 use weir_results::number::{counted, counted_len, duration};
@@ -29,15 +31,20 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let default_count = if cpus.is_empty() { online.count() } else { cpus.len() };
     let cancel = signals::listen_alone()?;
     let options = ServerOptions {
-        program: super::program(super::SERVE)?,
+        program: Program::worker(Role::Server).context(super::NO_PROGRAM)?,
         listen: args.listen.clone(),
         worker_count: args.workers.map_or(default_count, usize::from),
         cpus,
+        certificate: certificate(args),
     };
     let mut server = Server::start(&options)?;
     let workers = counted_len(server.worker_count(), "worker");
     for address in server.addresses() {
-        progress::note(&format!("serving http://{address}/ with {workers}"));
+        let scheme = if args.tls { "https" } else { "http" };
+        progress::note(&format!("serving {scheme}://{address}/ with {workers}"));
+    }
+    if options.certificate == Some(Certificate::SelfSigned) {
+        progress::note("its certificate is signed by itself: clients have to take any");
     }
     let mut screen = Screen::new(args.json.json);
     let begin = Instant::now();
@@ -68,6 +75,16 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let report = Report::new("total", begin, None, server.stop()?);
     screen.total(|| serde_json::to_string(&report), || report.block())?;
     Ok(outcome)
+}
+
+/// What TLS is served with.
+fn certificate(args: &ServeArgs) -> Option<Certificate> {
+    args.tls.then(|| match (&args.cert, &args.key) {
+        (Some(certificate), Some(key)) => {
+            Certificate::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        _ => Certificate::SelfSigned,
+    })
 }
 
 /// What was counted up to some time.
@@ -127,6 +144,8 @@ impl Report {
             counted(served.responses(), "response"),
         );
         let rows = [
+            ("full handshakes", served.handshakes_full),
+            ("resumed handshakes", served.handshakes_resumed),
             ("closed by clients", served.closed_by_client),
             ("closed by the server", served.closed_by_server),
             ("responses 2xx", served.responses_2xx),
@@ -147,8 +166,9 @@ impl Report {
 }
 
 /// What there would be none of if all went well.
-fn troubles(served: &Served) -> [(&'static str, u64); 6] {
+fn troubles(served: &Served) -> [(&'static str, u64); 7] {
     [
+        ("failed handshakes", served.handshakes_failed),
         ("responses 4xx", served.responses_4xx),
         ("responses 5xx", served.responses_5xx),
         ("bad requests", served.bad_requests),

@@ -4,6 +4,7 @@
 //! and text goes to standard error.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,6 +20,7 @@ use weir_wire::units::{format_count, format_duration};
 
 use super::plan::{Plan, PoolPlan};
 use crate::exit;
+use crate::receive::Screen;
 use crate::traffic::show::{Distribution, line, nanoseconds, say, show_total};
 
 /// Wide enough for the longest name.
@@ -52,8 +54,10 @@ fn intention(plan: &PoolPlan, duration: Duration) -> String {
         }
     };
     let name = plan.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let address = config.server.ip().to_string();
+    let at = if plan.url.contains(&address) { String::new() } else { format!(" ({address})") };
     format!(
-        "{name}{}: {}, {load}, for {}; {}{ends}",
+        "{name}{}{at}: {}, {load}, for {}; {}{ends}",
         plan.url,
         counted(config.connections, "connection"),
         format_duration(duration),
@@ -75,19 +79,31 @@ struct Second<'a> {
     latency_ns: Option<Distribution>,
 }
 
-/// Lines of a run.
+/// Where a run stands, each second: a line, or on a terminal a block in the place of the last one.
 pub(super) struct Lines {
     json: bool,
+    screen: Screen,
     connections: u64,
     last: (Duration, Counts),
 }
 
 impl Lines {
     pub(super) fn new(json: bool, connections: u64) -> Self {
-        Self { json, connections, last: (Duration::ZERO, Counts::default()) }
+        let screen = Screen::new(json);
+        Self { json, screen, connections, last: (Duration::ZERO, Counts::default()) }
+    }
+
+    /// Whether it is shown in place, which nobody need ask for.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.screen.is_terminal()
     }
 
     pub(super) fn show(&mut self, now: &Progress) -> anyhow::Result<()> {
+        if self.is_in_place() {
+            let last = std::mem::replace(&mut self.last, (now.elapsed, now.counts));
+            let block = block(now, &last, self.connections);
+            return self.screen.in_place(&block);
+        }
         let Progress { elapsed, counts, .. } = now;
         let (then, before) = self.last;
         self.last = (*elapsed, *counts);
@@ -106,6 +122,9 @@ impl Lines {
             let _ = write!(text, "{answered}/s answered, {received} received, {open} open");
         } else {
             let _ = write!(text, "opening: {open} of {} open", format_count(self.connections));
+        }
+        if let Some(handshakes) = handshakes(counts) {
+            let _ = write!(text, ", handshakes: {handshakes}");
         }
         for (_, words, count) in counts.failures.named().filter(|(_, _, count)| *count > 0) {
             let _ = write!(text, ", {} {words}", format_count(count));
@@ -133,6 +152,43 @@ impl Lines {
         })
         .context(exit::NO_OUTPUT)
     }
+}
+
+/// The live view: what was done in this second, and what has gone wrong so far.
+fn block(now: &Progress, (then, before): &(Duration, Counts), connections: u64) -> String {
+    let counts = &now.counts;
+    let time = now.elapsed.saturating_sub(*then);
+    let since = |of: fn(&Counts) -> u64| per_second(of(counts).saturating_sub(of(before)), time);
+    let phase = if now.is_running { "sending" } else { "opening connections" };
+    let mut text = format!("{:.0} s, {phase}\n", now.elapsed.as_secs_f64());
+    let mut row = |name: &str, what: String| {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "  {name:<NAME_WIDTH$}{what}");
+    };
+    let (open, opened) = (format_count(counts.open), rate(since(|counts| counts.established)));
+    row("connections", format!("{open} open of {}, {opened}/s new", format_count(connections)));
+    let (due, answered) = (rate(since(|counts| counts.due)), rate(since(|counts| counts.answered)));
+    row("requests", format!("{due}/s due, {answered}/s answered; {}", requests(counts)));
+    let [received, sent] =
+        [since(|counts| counts.received_bytes), since(|counts| counts.sent_bytes)]
+            .map(|bytes_per_s| bps(bytes_per_s * 8.0));
+    row("bytes", format!("{received} received, {sent} sent"));
+    let quantiles = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (1.0, "max")];
+    let times = quantiles.map(|(share, name)| {
+        let time_ns = now.latency.quantile_ns(share);
+        format!("{name} {}", time_ns.map_or_else(|| "-".to_owned(), delay_ns))
+    });
+    row("latency", times.join(", "));
+    if let Some(handshakes) = handshakes(counts) {
+        row("handshakes", handshakes);
+    }
+    let failed = failures(&counts.failures);
+    row("failed", if failed.is_empty() { "none".to_owned() } else { failed.join(", ") });
+    let not_opened = failures(&counts.not_opened);
+    if !not_opened.is_empty() {
+        row("not opened", not_opened.join(", "));
+    }
+    text
 }
 
 /// What the client's network namespace counted meanwhile, whoever it was for.
@@ -233,6 +289,7 @@ struct PoolResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     url: String,
+    server: SocketAddr,
     load: Load,
     connections: u64,
     /// The most that each worker had open at a time, added up.
@@ -250,6 +307,10 @@ struct PoolResult {
     /// `None` in a closed loop, where nothing is due before it is sent.
     lag_ns: Option<Distribution>,
     connect_ns: Option<Distribution>,
+    /// `None` without TLS.
+    handshake_ns: Option<Distribution>,
+    /// What was wrong with TLS when it failed first.
+    tls_failure: Option<String>,
     workers: Vec<WorkerResult>,
     verdict: Verdict,
 }
@@ -281,6 +342,7 @@ impl PoolResult {
         Self {
             name: plan.name.clone(),
             url: plan.url.clone(),
+            server: plan.pool.config.server,
             load,
             connections,
             connections_open_max: measured.open_max(),
@@ -293,6 +355,8 @@ impl PoolResult {
             service_ns: Distribution::of_times(&figures.service),
             lag_ns: Distribution::of_times(&figures.lag),
             connect_ns: Distribution::of_times(&figures.connect),
+            handshake_ns: Distribution::of_times(&figures.handshake),
+            tls_failure: measured.tls_failure().map(str::to_owned),
             workers: workers.collect(),
             verdict,
         }
@@ -321,11 +385,18 @@ impl PoolResult {
         for what in failures(&counts.not_opened) {
             row("not opened", &what);
         }
+        if let Some(handshakes) = handshakes(counts) {
+            row("handshakes", &handshakes);
+        }
+        if let Some(why) = &self.tls_failure {
+            row("TLS failed", why);
+        }
         for (name, times) in [
             ("latency", &self.latency_ns),
             ("service time", &self.service_ns),
             ("send lag", &self.lag_ns),
             ("connect", &self.connect_ns),
+            ("handshake", &self.handshake_ns),
         ] {
             if let Some(times) = times {
                 row(name, &times.words());
@@ -374,6 +445,13 @@ fn requests(counts: &Counts) -> String {
     text
 }
 
+/// How TLS was agreed on; `None` if it never was.
+fn handshakes(counts: &Counts) -> Option<String> {
+    let (full, resumed) = (counts.handshakes_full, counts.handshakes_resumed);
+    (full + resumed > 0)
+        .then(|| format!("{} full, {} resumed", format_count(full), format_count(resumed)))
+}
+
 fn failures(failures: &Failures) -> Vec<String> {
     let named = failures.named().filter(|(_, _, count)| *count > 0);
     named.map(|(_, words, count)| format!("{} {words}", format_count(count))).collect()
@@ -404,6 +482,38 @@ mod tests {
     use weir_http::figures::Failure;
 
     #[test]
+    fn the_live_view_has_this_second_and_all_failures() {
+        let before =
+            Counts { due: 100, answered: 100, open: 7, established: 7, ..Counts::default() };
+        let mut counts = Counts { due: 301, answered: 300, open: 8, established: 9, ..before };
+        counts.received_bytes = 250_000;
+        let mut latency = weir_http::figures::Times::default();
+        latency.record(1_500_000);
+        let now = |counts: Counts| Progress {
+            elapsed: Duration::from_secs(4),
+            is_running: true,
+            counts,
+            latency: latency.clone(),
+        };
+        let last = (Duration::from_secs(2), before);
+        let text = block(&now(counts), &last, 8);
+        for part in [
+            "4 s, sending",
+            "8 open of 8, 1.0/s new",
+            "101/s due, 100/s answered; 301 due: 300 answered",
+            "1.000 Mbit/s received",
+            "p50 1.5",
+            "failed        none",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        counts.failures.add(Failure::Timeout);
+        counts.not_opened.add(Failure::Refused);
+        let text = block(&now(counts), &last, 8);
+        assert!(text.contains("1 no whole answer in time") && text.contains("1 refused"), "{text}");
+    }
+
+    #[test]
     fn every_place_of_a_request_is_named() {
         let mut counts = Counts { due: 1_003, answered: 1_000, ..Counts::default() };
         assert_eq!(requests(&counts), "1,003 due: 1,000 answered");
@@ -417,6 +527,14 @@ mod tests {
              unfinished at the end; 4 sent twice"
         );
         assert_eq!(failures(&counts.failures), ["1 reset by the other end"]);
+    }
+
+    #[test]
+    fn handshakes_are_named_where_there_are_some() {
+        let mut counts = Counts { established: 5, ..Counts::default() };
+        assert_eq!(handshakes(&counts), None);
+        (counts.handshakes_full, counts.handshakes_resumed) = (1, 1_004);
+        assert_eq!(handshakes(&counts).as_deref(), Some("1 full, 1,004 resumed"));
     }
 
     #[test]

@@ -165,12 +165,13 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
             selection.spec.display()
         );
     }
-    let connects = plan.series.iter().any(|series| series.traffic.connect().is_some());
-    if connects && task.kind() == Kind::Bisection {
+    let other = plan.series.iter().find(|series| !series.traffic.kind.is_packets());
+    if let Some(series) = other.filter(|_| task.kind() == Kind::Bisection) {
         bail!(
-            "{} has traffic of connections, and a bisection compares packets per second: \
-             `{command}` is not built for them",
-            selection.spec.display()
+            "{} has traffic of {}, and a bisection compares packets per second: `{command}` is not \
+             built for them",
+            selection.spec.display(),
+            series.traffic.kind.unit().things()
         );
     }
     placements(plan)?;

@@ -285,9 +285,9 @@ fn table(summary: &CampaignSummary) -> String {
             text += &format!(", {count} of them {what} and left out of the figures");
         }
     }
-    text += &match summary.unit().is_of_connections() {
-        true => "\n".to_owned(),
-        false => format!("; frames of {} bytes\n", sizes(summary)),
+    text += &match summary.unit().is_of_packets() {
+        true => format!("; frames of {} bytes\n", sizes(summary)),
+        false => "\n".to_owned(),
     };
     text += &directions(summary);
     text += &latencies(summary);
@@ -325,7 +325,7 @@ fn latencies(summary: &CampaignSummary) -> String {
     let columns = [Column::words("latency")].into_iter().chain(heads).collect();
     let row = |series: &SeriesSummary| -> Option<Row> {
         let latency = series.latency?;
-        let start = [series.name.clone(), pps(latency.rate_pps)];
+        let start = [series.name.clone(), series.unit.written(latency.rate_pps)];
         Some(start.into_iter().chain(latency.delays.in_order().map(number::delay_ns)).collect())
     };
     let table = Table::new(columns, summary.series.iter().filter_map(row));

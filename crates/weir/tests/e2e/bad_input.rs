@@ -1,6 +1,8 @@
 //! Bad input: one clear message with its place, exit code 2, and nothing touched.
 
-use crate::common::{Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, stdout, surroundings};
+use crate::common::{
+    Lab, STATEFUL, assert_exit, assert_measured, can_run_lab, run, stderr, stdout, surroundings,
+};
 use crate::turns::alone;
 
 const SPEC: &str = r#"[campaign]
@@ -301,11 +303,12 @@ fn a_store_is_not_overwritten_and_other_configurations_are_not_mixed_in() {
     }
     let _turn = alone();
     let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
-    assert_exit(&lab.run(&[]), 0);
+    let out = lab.path("out");
+    assert_measured(&lab.run(&[]), &out);
     let output = lab.run(&[]);
     assert_exit(&output, 2);
     assert!(stderr(&output).contains("weir lab resume"), "{}", stderr(&output));
-    assert_exit(&lab.run(&["--resume"]), 0);
+    assert_measured(&lab.run(&["--resume"]), &out);
     // Another ruleset under the same name is another configuration.
     let other = STATEFUL.replace("counter drop", "");
     std::fs::write(lab.path("rules.nft"), other).expect("writable");

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, json, packets, stdout, surroundings, trials,
-    unless_starved,
+    Lab, STATEFUL, assert_exit, assert_measured, can_run_lab, json, packets, stdout, surroundings,
+    trials, unless_starved,
 };
 use crate::turns::alone;
 use serde_json::Value;
@@ -156,7 +156,7 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
     unless_starved(NAME, || {
         let lab = Lab::new(FIXED, &[]);
         let output = lab.run(&["-v"]);
-        assert_exit(&output, 0);
+        assert_measured(&output, &lab.path("out"));
         let said = crate::common::stderr(&output);
         assert!(said.contains("\nestimated ") && said.contains(" s, took "), "{said}");
         let took = &json(&lab.path("out/durations.json"))[0];
@@ -246,7 +246,7 @@ fn any_program_can_be_the_dut_and_a_sweep_is_an_axis() {
     let script = "echo 1 > /proc/sys/net/ipv4/ip_forward\ntouch ready\nexec sleep 3600\n";
     unless_starved(NAME, || {
         let lab = Lab::new(COMMAND, &[("router.sh", script)]);
-        assert_exit(&lab.run(&[]), 0);
+        assert_measured(&lab.run(&[]), &lab.path("out"));
         assert_eq!(surroundings(), before);
         let trials = trials(&lab.path("out"));
         assert_eq!(trials.len(), 2);
@@ -322,7 +322,7 @@ fn what_a_ruleset_drops_is_its_loss_and_no_residual() {
         .replace("rate = \"50kpps\"", "rate = \"5kpps\"")
         .replace("kind = \"linux\"", "kind = \"linux\"\nfiles = { nft = \"lossy.nft\" }");
     let lab = Lab::new(&spec, &[("lossy.nft", LOSSY)]);
-    assert_exit(&lab.run(&[]), 0);
+    assert_measured(&lab.run(&[]), &lab.path("out"));
     let trial = &trials(&lab.path("out"))[0].1;
     assert_eq!(trial["ledger"]["residual_packets"], 0, "{}", trial["ledger"]);
     assert_eq!(trial["verdict"]["kind"], "dut-bound", "{}", trial["verdict"]);
@@ -417,7 +417,7 @@ fn streams_over_ipv6_arrive_and_their_latency_is_measured() {
     let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(STREAMS, &[("both.nft", BOTH)]);
-    assert_exit(&lab.run(&[]), 0);
+    assert_measured(&lab.run(&[]), &lab.path("out"));
     assert_eq!(surroundings(), before, "something stayed behind");
     let trials = trials(&lab.path("out"));
     assert_eq!(trials.len(), 2);

@@ -246,6 +246,40 @@ fn every_backend_returns_what_it_gets_and_five_counts_add_up() {
 }
 
 #[test]
+fn every_interval_says_what_became_of_each_bucket() {
+    if !can_run_lab("every_interval_says_what_became_of_each_bucket") {
+        return;
+    }
+    let bed = Bed::new();
+    let server = bed.serve(&[]);
+    let words = ["--buckets", "0-2", "--rate", "1kpps", "--duration", "1s", "--interval", "100ms"];
+    let output = bed.client(&[&words[..], &["--json"]].concat());
+    assert_exit(&output, 0);
+    let lines: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (total, intervals) = lines.split_last().expect("it prints the totals");
+    assert!(!intervals.is_empty(), "{total}");
+    let (mut received, mut timed) = ([0.0; 3], 0);
+    for interval in intervals {
+        let rows = interval["buckets"].as_array().expect("buckets");
+        let sum = |name: &str| rows.iter().filter_map(|row| row[name].as_f64()).sum::<f64>();
+        for name in ["sent_pps", "received_pps"] {
+            let all = interval[name].as_f64().expect("a rate");
+            assert!((sum(name) - all).abs() < 1e-3, "{name}: {interval}");
+        }
+        for (row, received) in rows.iter().zip(&mut received) {
+            *received += row["received_pps"].as_f64().expect("a rate");
+        }
+        timed += rows.iter().filter(|row| row["latency"]["median_ns"].is_u64()).count();
+    }
+    assert!(received.iter().all(|rate_pps| *rate_pps > 0.0), "{received:?}");
+    assert!(timed >= 3, "{intervals:?}");
+    let total = server.interrupt();
+    let rows = total["buckets"].as_array().expect("buckets");
+    assert!(rows.iter().all(|row| row["arrived_pps"].is_number()), "{total}");
+}
+
+#[test]
 fn workers_are_chosen_by_hash_queue_cpu_or_the_kernel() {
     if !can_run_lab("workers_are_chosen_by_hash_queue_cpu_or_the_kernel") {
         return;

@@ -2,6 +2,8 @@
 //! looks at how long anything took, but against a stall that the test itself makes.
 
 mod bed;
+mod lab;
+mod tls;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -458,8 +460,11 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
         ("http://10.1.0.3/", &["--source", "10.1.0.0/24"], "the server's address"),
         ("http://10.1.0.3/", &["--source", "2001:2::/64"], "different IP versions"),
         ("http://10.1.0.3/", &["--source", "127.0.0.0/8"], "loopback"),
-        ("https://10.1.0.3/", &[], "TLS and HTTP/2"),
-        ("http://example.org/", &[], "weir does not look up names"),
+        ("http://nowhere.invalid/", &[], "`nowhere.invalid` has no address"),
+        ("http://10.1.0.3/", &["--insecure"], "--insecure is about TLS"),
+        ("http://10.1.0.3/", &["--tls-resume", "off"], "--tls-resume is about TLS"),
+        ("https://10.1.0.3/", &["--ca", "/there/is/none"], "/there/is/none"),
+        ("https://10.1.0.3/", &["--ca", "/etc/hostname"], "no certificate of an authority"),
         ("http://10.1.0.3/{size}", &[], "--sizes"),
         ("http://10.1.0.3/", &["--sizes", "1"], "`{size}` in the URL"),
         ("http://10.1.0.3/", &["--connections", "1M"], "--source"),

@@ -51,7 +51,7 @@ impl Place {
         let mut addresses = Vec::new();
         while addresses.len() < 2 {
             let line = lines.next().expect("it says where it serves").expect("text");
-            let (_, rest) = line.split_once("http://").unwrap_or_else(|| panic!("{line}"));
+            let (_, rest) = line.split_once("://").unwrap_or_else(|| panic!("{line}"));
             let (address, _) = rest.split_once('/').expect("an address");
             addresses.push(address.parse().expect("an address"));
         }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Lab, assert_exit, can_run_lab, run, skipped, surroundings, tree, trials, weir,
+    Lab, assert_exit, assert_measured, can_run_lab, run, skipped, surroundings, tree, trials, weir,
 };
 use crate::turns::alone;
 
@@ -84,6 +84,14 @@ fn is_complete(out: &Path) {
     );
 }
 
+/// A campaign goes on to its end.
+#[track_caller]
+fn resume(out: &Path, more: &[&str]) {
+    let path = out.to_string_lossy();
+    let arguments: Vec<&str> = ["lab", "resume", &path].into_iter().chain(more.to_vec()).collect();
+    assert_measured(&run(&arguments), out);
+}
+
 #[test]
 fn after_a_kill_the_next_start_cleans_up_and_resume_completes() {
     if !can_run_lab("after_a_kill_the_next_start_cleans_up_and_resume_completes") {
@@ -101,7 +109,7 @@ fn after_a_kill_the_next_start_cleans_up_and_resume_completes() {
     let finished = cells(&out);
     assert!(trials(&out).len() < 4, "the campaign was over before it was killed");
 
-    assert_exit(&run(&["lab", "resume", &lab.arg("out")]), 0);
+    resume(&out, &[]);
     let now = cells(&out);
     for file in &finished {
         assert!(now.contains(file), "{} was changed", file.0.display());
@@ -109,9 +117,9 @@ fn after_a_kill_the_next_start_cleans_up_and_resume_completes() {
     is_complete(&out);
     assert_eq!(surroundings(), before);
     // Once more with nothing to do, and once with two iterations more.
-    assert_exit(&run(&["lab", "resume", &lab.arg("out")]), 0);
+    resume(&out, &[]);
     assert_eq!(cells(&out), now);
-    assert_exit(&run(&["lab", "resume", &lab.arg("out"), "-n", "5"]), 0);
+    resume(&out, &["-n", "5"]);
     assert_eq!(trials(&out).len(), 5);
 }
 
@@ -248,6 +256,6 @@ fn a_full_disk_is_one_clear_message_and_keeps_what_is_finished() {
     assert!(!finished.is_empty() && finished.len() < 4);
 
     fs::remove_file(&filler).expect("removable");
-    assert_exit(&run(&["lab", "resume", &out_text]), 0);
+    resume(&out, &[]);
     is_complete(&out);
 }

@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Once;
 
 use weir_net::NetnsGuard;
 
@@ -19,9 +20,13 @@ const DOOR: &str = "/run/weir-tests.door";
 #[must_use = "a turn ends when it is dropped"]
 pub(crate) struct Turn(#[expect(dead_code, reason = "it is locked as long as it is open")] File);
 
-/// Waits until nobody else has a turn; nobody gets one before this one ends.
+/// Waits until nobody else has a turn; nobody gets one before this one ends. What labs left that
+/// were killed with the tests that ran before these is gone.
 pub(crate) fn alone() -> Turn {
-    take(File::lock)
+    static CLEAN: Once = Once::new();
+    let turn = take(File::lock);
+    CLEAN.call_once(|| crate::common::assert_exit(&crate::common::run(&["lab", "clean"]), 0));
+    turn
 }
 
 /// Waits until nobody is `alone`; others may be beside.

@@ -112,7 +112,7 @@ fn what_connections_cannot_have_is_refused_where_it_stands() {
     assert!(said.contains("`close` is for connections"), "{said}");
     let strange = GOOD.replace("name = \"t\"", "name = \"t\"\nkind = \"voice\"");
     let said = try_plan(&strange, &[]).expect_err("it is refused").join("\n");
-    assert!(said.contains("use \"packets\" or \"connect\""), "{said}");
+    assert!(said.contains("use \"packets\", \"connect\" or \"http\""), "{said}");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use weir_bpf::attach::{Link, Mode};
 use weir_gen::backend::RunOptions;
 use weir_gen::connect::ledger::{Counts, Course, End, steps};
 use weir_gen::connect::{self, Client, ClientConfig, Close, ConnectServer, ServerConfig};
-use weir_net::Netns;
 use weir_results::accounting::{Accounting, Gap, NamedLoss};
 use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
 use weir_results::traffic::{Connect, Traffic, connect as traffic};
@@ -20,12 +19,9 @@ use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
 
 use super::layout::Port;
+use super::pair::{CLIENT, Pair, SERVER, Site};
 use super::parts::{ifindex, inside};
-use crate::testbed::{Burst, Reading, TestbedError, Topology};
-
-/// Sources of their counters.
-const CLIENT: &str = "client";
-const SERVER: &str = "server";
+use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
 
 /// What was lost on its way to the server, and on its way back.
 const THERE: &str = "client_to_server";
@@ -41,13 +37,6 @@ pub(super) struct Ends {
     opened_before: u64,
     is_running: bool,
     _link: Link,
-}
-
-/// A place where one of the ends is attached.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Site<'a> {
-    pub(super) netns: &'a Netns,
-    pub(super) port: &'a Port,
 }
 
 impl Ends {
@@ -86,8 +75,18 @@ impl Ends {
         Ok(Self { client, server, course, opened_before: 0, is_running: false, _link: link })
     }
 
-    /// Starts to open connections, over the flows that come after those of the run before.
-    pub(super) fn start(&mut self, burst: &Burst) -> Result<(), TestbedError> {
+    /// What both ends have counted, and when.
+    fn counts(&self) -> Result<(u64, Counts, Counts), TestbedError> {
+        let (t_ns, counters, sent) = self.client.reading().map_err(TestbedError::new)?;
+        let running = if self.is_running { sent.syns.offered_packets } else { 0 };
+        let client = Counts { syn: self.opened_before + running, ..counters.into() };
+        let server = self.server.counters().map_err(TestbedError::new)?;
+        Ok((t_ns, client, server.into()))
+    }
+}
+
+impl Pair for Ends {
+    fn start(&mut self, burst: &Burst) -> Result<(), TestbedError> {
         let options = RunOptions {
             rate: burst.rate,
             ramp: Duration::ZERO,
@@ -100,13 +99,11 @@ impl Ends {
         Ok(())
     }
 
-    /// Whether none are being opened any more.
-    pub(super) fn finished(&self) -> bool {
+    fn finished(&self) -> bool {
         !self.client.is_running()
     }
 
-    /// Opens no more. What is open is carried on.
-    pub(super) fn stop(&mut self) -> Result<(), TestbedError> {
+    fn stop(&mut self) -> Result<(), TestbedError> {
         if !self.is_running {
             return Ok(());
         }
@@ -116,17 +113,7 @@ impl Ends {
         Ok(())
     }
 
-    /// What both ends have counted, and when.
-    fn counts(&self) -> Result<(u64, Counts, Counts), TestbedError> {
-        let (t_ns, counters, sent) = self.client.reading().map_err(TestbedError::new)?;
-        let running = if self.is_running { sent.syns.offered_packets } else { 0 };
-        let client = Counts { syn: self.opened_before + running, ..counters.into() };
-        let server = self.server.counters().map_err(TestbedError::new)?;
-        Ok((t_ns, client, server.into()))
-    }
-
-    /// How many were opened, and how many came through all of their steps.
-    pub(super) fn reading(&self) -> Result<Reading, TestbedError> {
+    fn reading(&self) -> Result<Reading, TestbedError> {
         let (t_ns, client, server) = self.counts()?;
         let last = steps(&self.course).last().copied();
         let through = last.and_then(|(end, step)| {
@@ -140,21 +127,19 @@ impl Ends {
         Ok(Reading { t_ns, rx_packets, rx_bytes: 0, tx_packets: client.syn })
     }
 
-    /// Every count of both ends.
-    pub(super) fn counters(&self) -> Result<Counters, TestbedError> {
+    fn counters(&self) -> Result<Counters, TestbedError> {
         let (_, client, server) = self.counts()?;
         Ok([(CLIENT, client), (SERVER, server)]
             .map(|(end, counts)| (end.to_owned(), named(&counts)))
             .into())
     }
 
-    /// How the counters account for the connections between two ports.
-    pub(super) fn accounting(
-        &self,
-        topology: Topology,
-        (left, right): (&Port, &Port),
-    ) -> Accounting {
+    fn accounting(&self, topology: Topology, (left, right): (&Port, &Port)) -> Accounting {
         accounting(&self.course, topology, (left, right))
+    }
+
+    fn observed(&self) -> Result<Observed, TestbedError> {
+        Err(TestbedError::new("the latency of connections is not measured in a lab"))
     }
 }
 

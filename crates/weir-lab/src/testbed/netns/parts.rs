@@ -241,6 +241,16 @@ impl Parts {
         routes(&self.sink, right.device, &left.networks, &right.dut_addresses)
     }
 
+    /// Lets each end of the first link reach what is behind the other where there is no DUT.
+    pub(super) fn lead_to_ends(&self) -> Result<(), TestbedError> {
+        let (left, right) = (&self.ports[0], &self.ports[1]);
+        if self.dut.is_some() {
+            return Ok(());
+        }
+        routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
+        routes(&self.sink, right.device, &left.networks, &left.addresses)
+    }
+
     /// Ends what still runs in the namespaces, and removes everything.
     pub(super) fn remove(mut self) -> Result<(), TestbedError> {
         self.wires.clear();

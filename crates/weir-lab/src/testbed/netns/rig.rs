@@ -6,26 +6,31 @@
 //! `rx_missed` does on a network card. This module never decides anything else about losses.
 //!
 //! A generator and a sink at the first port of a link stand there only if a traffic needs them. For
-//! connections, a client and a server stand in the place of generator and sink.
+//! connections and requests, a client and a server stand in the place of generator and sink.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_bpf::ethtool;
+use weir_gen::receiver::Receiver;
+use weir_gen::window::Window;
 use weir_machine::cancel::Cancel;
 use weir_machine::environment::{self, tasks, workers};
 use weir_machine::host::Host;
 use weir_net::process::{cpumap_threads, processes_in_netns};
-use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering};
+use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering, sysctl};
 use weir_results::counters::Counters;
 use weir_results::machine_use::DutTime;
 use weir_results::record::Check;
-use weir_results::traffic::{Connect, Traffic, partner};
+use weir_results::traffic::{Connect, Http, Traffic, partner};
 
 use super::accounts;
-use super::ends::{Ends, Site};
+use super::ends::Ends;
 use super::host::NetnsHost;
+use super::http::{HttpEnds, without_tso};
 use super::layout::Port;
+use super::pair::{Pair, Site};
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::{Sink, together};
@@ -35,12 +40,21 @@ use crate::testbed::{
     Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
 };
 
+/// Of the 256 that a veth's ring has room for.
+const WINDOW_PACKETS: u32 = 192;
+
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the kernel may take to clear away what the testbed before has left: a namespace with
 /// five million tracked connections takes it five seconds.
 const CLEARING_PATIENCE: Duration = Duration::from_secs(10);
+/// A worker of the kernel frees the memory of each run of a generator a second later
+/// (`page_pool_release_retry()` of `net/core/page_pool.c`): so long do workers rest that are
+/// through, in four steps.
+const REST: Duration = Duration::from_millis(300);
+/// How many connections the kernel tracks in a namespace (nf_conntrack-sysctl.rst).
+const TRACKED: &str = "net.netfilter.nf_conntrack_count";
 
 /// A NAPI thread and where it was put.
 #[derive(Debug, Clone)]
@@ -56,8 +70,8 @@ pub(super) struct NetnsRig {
     // by the port that they are opposite.
     sources: BTreeMap<u16, Source>,
     sinks: BTreeMap<u16, Sink>,
-    /// In their places while the traffic is of connections.
-    ends: Option<Ends>,
+    /// In their places while the traffic is of connections or requests.
+    ends: Option<Box<dyn Pair>>,
     /// The ports that the traffic is sent to, in the order of its senders.
     senders: Vec<u16>,
     is_mesh: bool,
@@ -66,6 +80,7 @@ pub(super) struct NetnsRig {
     napi: Vec<PlacedNapi>,
     placement: Placement,
     watch: Watch,
+    cancel: Cancel,
     /// Carrier changes of each device when the testbed was ready.
     carrier_changes: BTreeMap<&'static str, u32>,
 }
@@ -87,6 +102,7 @@ impl NetnsRig {
             napi: Vec::new(),
             placement: placement.clone(),
             watch: Watch::default(),
+            cancel: cancel.clone(),
             carrier_changes: BTreeMap::new(),
         };
         for port in rig.parts.port_numbers().filter(|port| port % 2 == 1) {
@@ -126,6 +142,19 @@ impl NetnsRig {
         Ok(())
     }
 
+    /// What a single generator thread can go by; of several, none knows what the others have under
+    /// way.
+    fn window(&self) -> Option<Window> {
+        let [port] = self.senders[..] else { return None };
+        if self.ends.is_some() || !self.sources.get(&port)?.has_window() {
+            return None;
+        }
+        let receivers = self.sinks.values().map(Sink::receiver).collect::<Option<Vec<_>>>()?;
+        let count = move |receiver: &Arc<Receiver>| Some(receiver.snapshot().ok()?.total().packets);
+        let arrived = move || receivers.iter().map(count).sum::<Option<u64>>();
+        Some(Window { packets: WINDOW_PACKETS, arrived: Arc::new(arrived) })
+    }
+
     /// Puts the work of what receives opposite a port where that of sinks is done.
     fn receive_at(&mut self, port: u16) -> Result<(), TestbedError> {
         let (netns, device) = self.end(port);
@@ -143,26 +172,65 @@ impl NetnsRig {
         Ok(())
     }
 
-    /// Puts a client and its server at the two ends of the first link, which has no other traffic.
-    fn connect(&mut self, traffic: &Traffic, connect: &Connect) -> Result<(), TestbedError> {
-        // Those that are there have the devices.
+    /// Takes away what is at the two ends of the first link: its devices are needed.
+    fn clear_ends(&mut self) {
         (self.ends, self.sinks, self.sources) = (None, BTreeMap::new(), BTreeMap::new());
-        let [here, there] = [0, 1].map(|port: u16| Site {
+        let devices = [0, 1].map(|port: usize| self.parts.ports[port].device);
+        // A device has other threads once it has had another program.
+        self.napi.retain(|thread| !devices.contains(&thread.device));
+    }
+
+    /// The two ends of the first link, which has no other traffic.
+    fn sites(&self) -> [Site<'_>; 2] {
+        [0, 1].map(|port: u16| Site {
             netns: self.parts.netns_of(port),
             port: &self.parts.ports[usize::from(port)],
-        });
+        })
+    }
+
+    /// Puts a client and its server of connections there.
+    fn connect(&mut self, traffic: &Traffic, connect: &Connect) -> Result<(), TestbedError> {
+        self.clear_ends();
+        let [here, there] = self.sites();
         let next_hop = match self.parts.topology {
             Topology::Dut => here.port.dut_mac,
             Topology::Direct => there.port.mac,
         };
-        let devices = [here.port.device, there.port.device];
         let cpus = self.placement.generator_cpus(0, traffic.senders.threads)?;
         let ends = Ends::attach((here, there), (traffic, connect), next_hop, &cpus)?;
-        self.ends = Some(ends);
-        // A device has other threads once it has had another program.
-        self.napi.retain(|thread| !devices.contains(&thread.device));
+        self.ends = Some(Box::new(ends));
         for port in [0, 1] {
             self.receive_at(port)?;
+        }
+        self.senders = vec![0];
+        Ok(())
+    }
+
+    /// Puts a client and its server of requests there. What they receive is worked on where they
+    /// are, never on the DUT's CPUs: that is most of what an end of TCP does.
+    fn request(&mut self, traffic: &Traffic, http: &Http) -> Result<(), TestbedError> {
+        self.clear_ends();
+        self.parts.lead_to_ends()?;
+        for port in &self.parts.ports {
+            if let Some(dut) = &self.parts.dut {
+                inside(dut, || without_tso(port.dut_device))?;
+            }
+        }
+        let cpus = self.placement.generator_cpus(0, traffic.senders.threads)?;
+        let ends_cpus = self.placement.sink.as_ref().unwrap_or(&self.placement.generator).clone();
+        let server_cpus: Vec<usize> = ends_cpus.iter().collect();
+        let [here, there] = self.sites();
+        // Without a DUT there is no proxy: the client asks the server.
+        let proxy = http.proxy.filter(|_| self.parts.topology == Topology::Dut);
+        let http = Http { proxy, ..*http };
+        let cpus = (&cpus[..], &server_cpus[..]);
+        let ends = HttpEnds::start((here, there), (traffic, &http), cpus, &self.cancel)?;
+        self.ends = Some(Box::new(ends));
+        for (port, cpus) in [(0, &self.placement.generator.clone()), (1, &ends_cpus)] {
+            let (netns, device) = self.end(port);
+            let cpus = in_turn(cpus, 0, self.parts.queues);
+            let placed = place_napi(netns, device, self.parts.queues, &cpus)?;
+            self.napi.extend(placed);
         }
         self.senders = vec![0];
         Ok(())
@@ -240,8 +308,18 @@ impl NetnsRig {
         let mut receives_on = if self.parts.dut.is_some() { ended_on.clone() } else { Vec::new() };
         receives_on.extend(handed_to.iter().map(|(_, cpu)| *cpu));
         receives_on.extend(self.steered_to().iter().flat_map(CpuList::iter));
-        let rest = tasks::Parts::default();
-        tasks::Parts { processes, kernel_threads, ended_on, receives_on, ..rest }
+        if self.ends.as_ref().is_some_and(|ends| ends.has_sockets()) {
+            receives_on.extend(self.watched_cpus().iter().flat_map(|(_, cpus)| cpus.iter()));
+        }
+        let (has_workers, rest) = (self.tracks_connections(), tasks::Parts::default());
+        tasks::Parts { processes, kernel_threads, ended_on, receives_on, has_workers, ..rest }
+    }
+
+    /// Whether the kernel tracks connections for the DUT.
+    fn tracks_connections(&self) -> bool {
+        let count = || sysctl::read(TRACKED).map_err(|error| error.to_string());
+        let count = self.parts.dut.as_ref().and_then(|dut| inside(dut, count).ok());
+        count.is_some_and(|count| count.trim() != "0")
     }
 
     /// The DUT's threads: its NAPI threads, those that take what its programs hand to CPUs, and all
@@ -303,6 +381,9 @@ impl Rig for NetnsRig {
         if let Some(connect) = traffic.connect() {
             return self.connect(traffic, connect);
         }
+        if let Some(http) = traffic.http() {
+            return self.request(traffic, http);
+        }
         let senders = traffic.each_sender();
         for (index, sender) in senders.iter().enumerate() {
             let (port, opposite) = (sender.port, partner(sender.port));
@@ -323,6 +404,10 @@ impl Rig for NetnsRig {
         Ok(())
     }
 
+    fn settle(&self) {
+        workers::wait(REST, CLEARING_PATIENCE, &self.cancel);
+    }
+
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         if burst.is_measured {
             self.watch.start(true);
@@ -332,10 +417,15 @@ impl Rig for NetnsRig {
         }
         for (index, port) in self.senders.clone().into_iter().enumerate() {
             if burst.sender.is_none_or(|only| only == index) {
-                self.source(port)?.start(&burst, port)?;
+                let window = burst.in_window.then(|| self.window()).flatten();
+                self.source(port)?.start(&burst, port, window)?;
             }
         }
         Ok(())
+    }
+
+    fn has_window(&self) -> bool {
+        self.window().is_some()
     }
 
     fn sends_parts(&self) -> bool {
@@ -439,6 +529,10 @@ impl Rig for NetnsRig {
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
+        if self.ends.is_some() {
+            // The client times what it does, always.
+            return Ok(());
+        }
         for port in self.receivers().collect::<Vec<_>>() {
             let (netns, device) =
                 (self.parts.netns_of(port), self.parts.ports[usize::from(port)].device);
@@ -448,6 +542,9 @@ impl Rig for NetnsRig {
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
+        if let Some(ends) = &self.ends {
+            return ends.observed();
+        }
         let ports: Vec<u16> = self.receivers().collect();
         let Self { sinks, parts, .. } = self;
         together(ports.into_iter().filter_map(|port| {
@@ -492,6 +589,7 @@ impl Rig for NetnsRig {
         };
         let mut checks = vec![placement, links];
         checks.extend(self.watch.checks(&self.watched_cpus()));
+        checks.extend(self.ends.iter().flat_map(|ends| ends.checks()));
         Ok(checks)
     }
 

@@ -6,6 +6,7 @@
 //! second are measured.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_bpf::attach::Mode;
 use weir_bpf::histogram::Histogram;
@@ -21,7 +22,7 @@ use crate::testbed::{Observed, Reading, TestbedError};
 /// One of the two programs; none after a failed exchange.
 #[derive(Debug)]
 pub(in crate::testbed) enum Sink {
-    Counting(Receiver),
+    Counting(Arc<Receiver>),
     Observing(Box<Observer>),
     Detached,
 }
@@ -33,7 +34,15 @@ impl Sink {
             let ifindex = ifindex(device)?;
             Receiver::attach(ifindex).map_err(|e| e.to_string())
         })?;
-        Ok(Self::Counting(receiver))
+        Ok(Self::Counting(Arc::new(receiver)))
+    }
+
+    /// What the bare one counts, for other threads; `None` while it is not there.
+    pub(in crate::testbed) fn receiver(&self) -> Option<Arc<Receiver>> {
+        match self {
+            Self::Counting(receiver) => Some(Arc::clone(receiver)),
+            Self::Observing(_) | Self::Detached => None,
+        }
     }
 
     /// What the bare one has counted.

@@ -9,10 +9,12 @@ use weir_bpf::generator::GeneratorCounters;
 use weir_gen::backend::{Backend, RunOptions};
 use weir_gen::live::LiveGenerator;
 use weir_gen::packet::PacketGenerator;
+use weir_gen::window::Window;
 use weir_net::Netns;
 use weir_results::traffic::Streams;
 use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
+use weir_wire::units::Rate;
 
 use super::layout::{Leaving, PARK_DEVICES, Port};
 use super::parts::{ifindex, inside};
@@ -22,6 +24,7 @@ use crate::testbed::{Burst, TestbedError};
 pub(in crate::testbed) struct Source {
     generator: Option<Box<dyn Backend>>,
     leaving: Leaving,
+    thread_count: usize,
     device: &'static str,
     mac: MacAddr,
     /// The device in its namespace that keeps its program attached; absent: it makes one itself.
@@ -70,6 +73,7 @@ impl Source {
         Self {
             generator: None,
             leaving,
+            thread_count: 0,
             device: port.device,
             mac: MacAddr(port.mac),
             park_device: (number == 0).then_some(PARK_DEVICES[0]),
@@ -91,6 +95,7 @@ impl Source {
         let stream = streams.with_macs(macs).map_err(TestbedError::new)?;
         // The one before has the parking device.
         self.generator = None;
+        self.thread_count = cpus.len();
         let (device, park_device) = (self.device, self.park_device);
         self.generator = Some(match self.leaving {
             Leaving::Xdp => Box::new(inside(netns, || {
@@ -109,20 +114,32 @@ impl Source {
         Ok(())
     }
 
-    /// Starts a run, at the rate of the generator at a port.
+    /// Whether its packets can be kept within a window.
+    pub(in crate::testbed) fn has_window(&self) -> bool {
+        self.thread_count == 1 && matches!(self.leaving, Leaving::Xdp)
+    }
+
+    /// Starts a run, at the rate of the generator at a port, or within a window.
     pub(in crate::testbed) fn start(
         &mut self,
         burst: &Burst,
         port: u16,
+        window: Option<Window>,
     ) -> Result<(), TestbedError> {
+        let rate = if window.is_some() { Rate::Max } else { burst.rate_of(port) };
         let options = RunOptions {
-            rate: burst.rate_of(port),
+            rate,
             ramp: Duration::ZERO,
             packet_limit: burst.packet_limit,
             first_sequence: burst.first_packet,
             timestamps: true,
         };
-        self.generator()?.start(options).map_err(TestbedError::new)?;
+        let generator = self.generator()?;
+        match window {
+            Some(window) => generator.start_within(options, window),
+            None => generator.start(options),
+        }
+        .map_err(TestbedError::new)?;
         self.running = true;
         Ok(())
     }

@@ -143,7 +143,7 @@ impl Rig for QemuRig {
         if burst.is_measured {
             self.watch.start(false);
         }
-        let started = self.generator.start(&burst, 0);
+        let started = self.generator.start(&burst, 0, None);
         self.explained(started)
     }
 

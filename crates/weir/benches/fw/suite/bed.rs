@@ -307,8 +307,17 @@ impl Line for Stand<'_> {
     fn send(&mut self, _: usize, flows: Range<u64>, rate_pps: f64) -> Result<u64> {
         let count = flows.end - flows.start;
         let before = self.rig()?.arrived_packets()?;
-        let burst = Burst::new(Rate::Pps(rate_pps), Some(count));
-        let measuring = self.start(Burst { first_packet: flows.start, ..burst })?;
+        let in_window = self.rig()?.has_window();
+        let rate = if in_window { Rate::Max } else { Rate::Pps(rate_pps) };
+        let burst = Burst { in_window, ..Burst::new(rate, Some(count)) };
+        let burst = Burst { first_packet: flows.start, ..burst };
+        // Above all others, what paces itself would keep the kernel's workers from their CPU.
+        let measuring = if in_window {
+            self.rig()?.start(burst)?;
+            None
+        } else {
+            Some(self.start(burst)?)
+        };
         let waited = loop {
             if self.rig()?.finished() {
                 break Ok(());

@@ -16,7 +16,7 @@ use weir_gen::connect::ledger::Counts;
 use weir_gen::connect::{self, Client, REPLY_BYTES_DEFAULT, REQUEST_BYTES_DEFAULT, RETRY_AFTER};
 use weir_machine::cancel::Cancel;
 use weir_net::registry::{Record, Registry};
-use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, cpu, sysctl};
+use weir_net::{Netlink, Netns, NetnsGuard, Prefix, VethEnd, cpu, sysctl};
 use weir_wire::mac::MacAddr;
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
@@ -118,6 +118,14 @@ impl Bed {
         let mut bed = Self { client, server, router, between, weir, record, macs, cpus };
         bed.start_firewall()?;
         Ok(bed)
+    }
+
+    /// Has the server answer a network by way of the client, with nothing between them.
+    pub(super) fn lead_back(&self, network: &str) -> Result<()> {
+        let (network, client): (Prefix, Prefix) = (network.parse()?, CLIENT.parse()?);
+        self.server.run(|| -> Result<()> {
+            Ok(Netlink::open()?.add_route(network, Some(client.address()), SERVER_IF)?)
+        })?
     }
 
     fn start_firewall(&mut self) -> Result<()> {
@@ -314,7 +322,7 @@ fn connect_router(client: &Netns, router: &Netns, server: &Netns) -> Result<()> 
         let ways = [("b0", "198.18.0.0/16", CLIENT), ("b1", "198.19.0.0/16", SERVER)];
         for ((name, network, via), MacAddr(mac)) in ways.into_iter().zip(macs) {
             netlink.wait_operational(name, PATIENCE)?;
-            let via: weir_net::address::Prefix = via.parse()?;
+            let via: Prefix = via.parse()?;
             netlink.add_neighbour(name, via.address(), mac)?;
             netlink.add_route(network.parse()?, Some(via.address()), name)?;
         }

@@ -5,8 +5,10 @@
 //! kernel sockets the client has that CPU, and only its time counts.
 
 mod bed;
+mod held;
 mod requests;
 pub(crate) mod rows;
+mod servers;
 pub(crate) mod show;
 mod sockets;
 
@@ -21,8 +23,8 @@ pub(crate) use crate::support::report::Machine;
 use bed::{Bed, Between};
 use requests::Case;
 use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS, TIMES_FW, TIMES_SOCKETS};
+use rows::{HELD, MEMORY, NGINX, OPENING, SERVE, TIMES_NGINX, WRK_64, WRK_1000, WRK_CLOSE};
 use rows::{HTTP_64, HTTP_1000, HTTP_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE};
-use rows::{WRK_64, WRK_1000, WRK_CLOSE};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -36,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) sample: Duration,
     /// Connections of which the ledger is compared with the firewall's own count.
     pub(crate) ledger_connections: u64,
+    /// Connections that are held at a time, and those of which the memory is measured.
+    pub(crate) held_connections: u64,
     /// What is measured: [`rows::ROWS`], or some of them.
     pub(crate) rows: Vec<&'static RowSpec>,
     /// The binary that is the firewall.
@@ -77,6 +81,22 @@ pub(crate) fn run(
             if settings.wants(&names) {
                 requests(settings, cancel, &mut samples, case, names)?;
             }
+        }
+        if settings.wants(&[SERVE, NGINX, TIMES_NGINX]) {
+            let bed = Bed::new(Between::Nothing, settings)?;
+            let (weir, nginx) = servers::rates(&bed, settings, cancel)?;
+            add(&mut samples, SERVE, weir);
+            if let Some(nginx) = nginx {
+                add(&mut samples, NGINX, nginx);
+                add(&mut samples, TIMES_NGINX, weir / nginx);
+            }
+        }
+        if settings.wants(&[MEMORY, HELD, OPENING]) {
+            let bed = Bed::new(Between::Nothing, settings)?;
+            let held = held::hold(&bed, settings, cancel)?;
+            add(&mut samples, MEMORY, held.connection_bytes);
+            add(&mut samples, HELD, held.good_ratio);
+            add(&mut samples, OPENING, held.opening_s);
         }
         for (name, between) in [(LEDGER_FW, Between::Weir), (LEDGER_NFT, Between::Nftables)] {
             if settings.wants(&[name]) {

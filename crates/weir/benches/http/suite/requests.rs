@@ -52,16 +52,24 @@ fn has_wrk() -> bool {
     found.is_ok()
 }
 
-/// What the longer run had more, per second of CPU time that it had more.
 fn marginal(cancel: &Cancel, run: impl Fn(Duration) -> Result<u64>) -> Result<f64> {
+    marginal_of(cancel, children_time, run)
+}
+
+/// What the longer run had more, per second of CPU time that it had more.
+pub(super) fn marginal_of(
+    cancel: &Cancel,
+    cpu_time: impl Fn() -> Result<Duration>,
+    run: impl Fn(Duration) -> Result<u64>,
+) -> Result<f64> {
     let mut ran = Vec::new();
     for time in [SHORT, LONG] {
         if cancel.signal().is_some() {
             return Err("interrupted".into());
         }
-        let before = children_time()?;
+        let before = cpu_time()?;
         let requests = run(time)?;
-        ran.push((requests as f64, (children_time()? - before).as_secs_f64()));
+        ran.push((requests as f64, (cpu_time()? - before).as_secs_f64()));
     }
     let rate = (ran[1].0 - ran[0].0) / (ran[1].1 - ran[0].1);
     if rate.is_finite() && rate > 0.0 {
@@ -89,7 +97,8 @@ fn at_client(bed: &Bed, program: &str, words: &[String]) -> Result<Output> {
     Err(format!("{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-fn by_weir(
+/// Good answers to `weir http` in that time.
+pub(super) fn by_weir(
     bed: &Bed,
     settings: &Settings,
     address: SocketAddr,
@@ -129,27 +138,67 @@ fn by_wrk(bed: &Bed, address: SocketAddr, case: Case, time: Duration) -> Result<
 }
 
 /// The server, which ends when this is dropped.
-struct Serving(Child);
+pub(super) struct Serving(Child);
 
 impl Serving {
-    fn start(bed: &Bed, settings: &Settings, address: SocketAddr) -> Result<Self> {
+    /// `weir http serve` with one worker.
+    pub(super) fn start(bed: &Bed, settings: &Settings, address: SocketAddr) -> Result<Self> {
+        Self::start_with(bed, settings, address, 1)
+    }
+
+    /// The same with several.
+    pub(super) fn start_with(
+        bed: &Bed,
+        settings: &Settings,
+        address: SocketAddr,
+        workers: u64,
+    ) -> Result<Self> {
         let (listen, cpu) = (address.to_string(), bed.cpus[1].to_string());
-        let words = ["http", "serve", "--workers", "1", "--listen", &listen, "--pin", &cpu];
-        let start = || {
-            let mut command = Command::new(&settings.weir);
-            command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
-            command.stderr(Stdio::null()).spawn()
-        };
-        let serving = Self(bed.server.run(start)??);
+        let workers = workers.to_string();
+        let words = ["http", "serve", "--workers", &workers, "--listen", &listen, "--pin", &cpu];
+        let mut command = Command::new(&settings.weir);
+        command.args(words);
+        Self::spawn(bed, command, address)
+    }
+
+    /// Any server that stays in the foreground.
+    pub(super) fn spawn(bed: &Bed, mut command: Command, address: SocketAddr) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let serving = Self(bed.server.run(|| command.spawn())??);
         let deadline = Instant::now() + PATIENCE;
         while bed.client.run(|| TcpStream::connect_timeout(&address, PATIENCE))?.is_err() {
             if Instant::now() > deadline {
-                return Err("weir http serve does not listen".into());
+                return Err("the server does not listen".into());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(serving)
     }
+
+    /// CPU time of it and of the processes that it has started, each of which has one thread.
+    pub(super) fn cpu_time(&self) -> Result<Duration> {
+        let ns = |process: &str| -> Result<u64> {
+            let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
+            Ok(text.split(' ').next().unwrap_or_default().parse()?)
+        };
+        let this = self.0.id().to_string();
+        let mut all_ns = ns(&this)?;
+        for child in children(self.0.id())? {
+            all_ns += ns(&child)?;
+        }
+        Ok(Duration::from_nanos(all_ns))
+    }
+}
+
+/// The processes that a process has started, by number.
+pub(super) fn children(process: u32) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    // Each thread has those that it started.
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = std::fs::read_to_string(task?.path().join("children"))?;
+        all.extend(text.split_ascii_whitespace().map(str::to_owned));
+    }
+    Ok(all)
 }
 
 impl Drop for Serving {

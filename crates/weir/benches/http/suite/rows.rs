@@ -30,6 +30,17 @@ pub(crate) const HTTP_CLOSE: &str = "http_close";
 pub(crate) const WRK_CLOSE: &str = "wrk_close";
 pub(crate) const TIMES_WRK_CLOSE: &str = "http_close_wrk";
 
+/// Requests that `weir http serve` and nginx answer, per second of their CPU time, and their ratio.
+pub(crate) const SERVE: &str = "serve_64";
+pub(crate) const NGINX: &str = "nginx_64";
+pub(crate) const TIMES_NGINX: &str = "serve_nginx";
+/// Memory of the client for each connection that has nothing to do, in user space.
+pub(crate) const MEMORY: &str = "memory_connection";
+/// Very many connections at a time: the share of them that was open and had no error, and how long
+/// it took to open them.
+pub(crate) const HELD: &str = "held";
+pub(crate) const OPENING: &str = "held_opening";
+
 const CONNECTIONS: &str = "connections/s";
 const REQUESTS: &str = "requests/s";
 
@@ -119,6 +130,37 @@ pub(crate) const ROWS: &[RowSpec] = &[
         what: "weir http against wrk, a connection for each request",
         unit: "times",
         limit: Limit::AtLeast(1.15),
+    },
+    RowSpec {
+        name: SERVE,
+        what: "weir http serve, 64 connections, kept",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec { name: NGINX, what: "nginx, the same", unit: REQUESTS, limit: Limit::None },
+    RowSpec {
+        name: TIMES_NGINX,
+        what: "weir http serve against nginx",
+        unit: "times",
+        limit: Limit::AtLeast(1.0),
+    },
+    RowSpec {
+        name: MEMORY,
+        what: "memory of an idle connection of weir http, user space",
+        unit: "B",
+        limit: Limit::AtMost(256.0),
+    },
+    RowSpec {
+        name: HELD,
+        what: "250,000 connections at a time: open and without error",
+        unit: "share",
+        limit: Limit::AtLeast(1.0),
+    },
+    RowSpec {
+        name: OPENING,
+        what: "250,000 connections at a time: opened within",
+        unit: "s",
+        limit: Limit::AtMost(60.0),
     },
     RowSpec {
         name: LEDGER_FW,

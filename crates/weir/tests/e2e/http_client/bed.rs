@@ -93,6 +93,25 @@ impl Bed {
         weir(&self.client, &["prlimit", &limit], &words).output().expect("ip runs")
     }
 
+    /// The same, with a name of one more host in /etc/hosts, for this run alone.
+    pub(super) fn with_host(&self, line: &str, url: &str, words: &[&str]) -> Output {
+        let script = "f=$(mktemp) && echo \"$0\" > $f && mount --bind $f /etc/hosts && rm $f && \
+                      exec \"$@\"";
+        let before = ["unshare", "--mount", "sh", "-c", script, line];
+        let words = [&[url, "--json"][..], words].concat();
+        weir(&self.client, &before, &words).output().expect("ip runs")
+    }
+
+    /// Another command beside the client.
+    pub(super) fn beside_client(&self, words: &[&str]) -> Command {
+        inside(&self.client, words)
+    }
+
+    /// Another command beside the server.
+    pub(super) fn beside_server(&self, words: &[&str]) -> Command {
+        inside(&self.server, words)
+    }
+
     /// The same, not waited for.
     pub(super) fn start(&self, url: &str, words: &[&str]) -> Child {
         let words = [&[url, "--json"][..], words].concat();
@@ -102,12 +121,17 @@ impl Bed {
 
     /// `weir http serve` that has begun to listen.
     pub(super) fn serve(&self, words: &[&str]) -> Serving {
-        let words = [&["serve", "--json", "--listen", SERVER][..], words].concat();
+        self.serve_at(SERVER, words)
+    }
+
+    /// The same, at another address or port.
+    pub(super) fn serve_at(&self, address: &str, words: &[&str]) -> Serving {
+        let words = [&["serve", "--json", "--listen", address][..], words].concat();
         let mut command = weir(&self.server, &[], &words);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("ip runs");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
-        wait_for(&mut said, "serving http://");
+        wait_for(&mut said, "serving http");
         Serving { child: Some(child), _said: said }
     }
 
