@@ -159,6 +159,19 @@ pub fn counted_len(value: usize, singular: &str) -> String {
     counted(u64::try_from(value).unwrap_or(u64::MAX), singular)
 }
 
+/// A bar of `#`, 40 of them for the most of all that stand below each other.
+#[must_use]
+pub fn bar(value: f64, most: f64) -> String {
+    let length = if most > 0.0 { (value / most * 40.0).round() } else { 0.0 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a conversion from floating point saturates, and lengths are small"
+    )]
+    let length = length as usize;
+    "#".repeat(length)
+}
+
 /// A share in per cent: as many digits as tell it from 0 and from 100 %.
 #[must_use]
 pub fn share(ratio: f64) -> String {

@@ -189,6 +189,13 @@ pub struct Stand {
     pub latency: Times,
 }
 
+impl Stand {
+    /// When that was, and what it had counted.
+    pub(super) const fn of(&self) -> (u64, Counts) {
+        (self.at_ns, self.counts)
+    }
+}
+
 /// What one worker has measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Done {

@@ -1,12 +1,14 @@
 //! The process that has workers work: starts them, has them begin together, adds up what they say.
 
+use std::iter::repeat_n;
 use std::time::{Duration, Instant};
 
 use weir_http::figures::{Counts, Figures, Times};
 use weir_http::pacing::Share;
 use weir_wire::random::splitmix64;
 
-use super::config::{Command, Done, Frame, WorkerConfig};
+use super::config::{Command, Done, Frame, REPORT_NS, Stand, WorkerConfig};
+use super::timeline::Timeline;
 use crate::clock::now_ns;
 use crate::crew::{Crew, CrewError, Program};
 
@@ -14,8 +16,8 @@ use crate::crew::{Crew, CrewError, Program};
 const BEGIN_AFTER_NS: u64 = 100_000_000;
 /// How often is looked whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between two looks at all workers together.
-const SECOND: Duration = Duration::from_secs(1);
+/// When a run is ended early, the answers to what was due are waited for so long.
+const DRAIN: Duration = Duration::from_secs(1);
 /// A worker that was told to stop has said what it measured within this time.
 pub(super) const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -37,12 +39,14 @@ pub struct Job {
     pub pools: Vec<Pool>,
     /// For how long requests are sent.
     pub duration: Duration,
+    /// Between two looks at all workers together, above 0.
+    pub interval: Duration,
 }
 
 /// Workers that do the same.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// What each worker does; share and CPU are filled in.
+    /// What each worker does; share, CPU and how often it says where it stands are filled in.
     pub config: WorkerConfig,
     /// Number of workers, at least 1.
     pub workers: u32,
@@ -53,7 +57,7 @@ pub struct Pool {
 /// Where all workers together stand.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Since the workers were started.
+    /// From the start of the workers to the time of this look.
     pub elapsed: Duration,
     /// Requests are sent.
     pub is_running: bool,
@@ -81,14 +85,17 @@ pub struct PoolMeasured {
     pub workers: Vec<Done>,
     /// For how long requests were sent.
     pub run: Duration,
+    /// What became of them meanwhile; empty if it was asked for by [`super::running`], whose caller
+    /// reads that itself.
+    pub timeline: Timeline,
 }
 
 impl PoolMeasured {
-    pub(super) fn new(workers: Vec<Done>) -> Self {
+    pub(super) fn new(workers: Vec<Done>, timeline: Timeline) -> Self {
         let mut figures = Figures::default();
         workers.iter().for_each(|worker| figures.add(&worker.figures));
         let run_ns = workers.iter().map(|worker| worker.run_ns).max().unwrap_or(0);
-        Self { figures, workers, run: Duration::from_nanos(run_ns) }
+        Self { figures, workers, run: Duration::from_nanos(run_ns), timeline }
     }
 
     /// The most connections that were open at a time in each worker, added up over the workers:
@@ -132,7 +139,8 @@ impl PoolMeasured {
     }
 }
 
-/// Runs a job to its end, or until `is_stopped` says so. `tell` is told each second where it is.
+/// Runs a job to its end, or until `is_stopped` says so: no more requests are due then, and those
+/// that were have a moment to be answered. `tell` is told at each interval where it is.
 ///
 /// # Errors
 ///
@@ -142,33 +150,44 @@ pub fn run(
     is_stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Measured, RunError> {
-    let begin = Instant::now();
-    let configs: Vec<WorkerConfig> = (0..).zip(&job.pools).flat_map(configs).collect();
+    let begin_ns = now_ns();
+    let interval_ns = weir_wire::units::whole_ns(job.interval).max(1);
+    let configs = (0..).zip(&job.pools).flat_map(configs);
+    // Workers report several times between two looks, and at every look.
+    let report_ns = interval_ns.div_ceil(interval_ns.div_ceil(REPORT_NS));
+    let configs: Vec<WorkerConfig> =
+        configs.map(|config| WorkerConfig { report_ns, ..config }).collect();
     let crew = Crew::start(&job.program, &configs)?;
     let size = crew.size();
     let mut manager = Manager {
         crew,
         tell,
-        begin,
-        next_look: begin + SECOND,
-        is_running: false,
-        counts: vec![Counts::default(); size],
+        begin_ns,
+        interval_ns,
+        next_look_ns: begin_ns + interval_ns,
+        run_ns: None,
+        stands: vec![(0, Counts::default()); size],
         recent: Times::default(),
         opened: 0,
         done: vec![None; size],
-        sizes: job.pools.iter().map(|pool| pool.workers as usize).collect(),
+        pools: (0..)
+            .zip(&job.pools)
+            .flat_map(|(number, pool)| repeat_n(number, pool.workers as usize))
+            .collect(),
+        timelines: vec![Timeline::default(); job.pools.len()],
     };
     while manager.opened < size {
         if is_stopped() {
-            return manager.stop(begin.elapsed());
+            return manager.stop(Duration::from_nanos(now_ns() - begin_ns));
         }
         manager.hear()?;
     }
-    let opening = begin.elapsed();
+    let opening = Duration::from_nanos(now_ns() - begin_ns);
     let at_ns = now_ns() + BEGIN_AFTER_NS;
     let end_ns = at_ns + weir_wire::units::whole_ns(job.duration);
     manager.crew.send_all(&Command::Begin { at_ns, end_ns })?;
-    manager.is_running = true;
+    manager.run_ns = Some((at_ns, end_ns));
+    manager.next_look_ns = at_ns + interval_ns;
     let timeout_ns = configs.iter().map(|config| config.timeout_ns).max().unwrap_or(0);
     let timeout = Duration::from_nanos(timeout_ns);
     let deadline = Instant::now() + job.duration + timeout + STOP_MAX;
@@ -200,16 +219,20 @@ pub(super) fn configs((number, pool): (u64, &Pool)) -> Vec<WorkerConfig> {
 struct Manager<'a> {
     crew: Crew<Frame>,
     tell: &'a mut dyn FnMut(&Progress),
-    begin: Instant,
-    next_look: Instant,
-    is_running: bool,
-    /// The latest of each worker.
-    counts: Vec<Counts>,
+    begin_ns: u64,
+    interval_ns: u64,
+    next_look_ns: u64,
+    /// From when to when requests are sent, once that is known.
+    run_ns: Option<(u64, u64)>,
+    /// The latest of each worker: when it was, and what it had counted.
+    stands: Vec<(u64, Counts)>,
     recent: Times,
     opened: usize,
     done: Vec<Option<Done>>,
-    /// How many workers each pool has.
-    sizes: Vec<usize>,
+    /// The pool of each worker.
+    pools: Vec<usize>,
+    /// That of each pool.
+    timelines: Vec<Timeline>,
 }
 
 impl Manager<'_> {
@@ -217,24 +240,22 @@ impl Manager<'_> {
     fn hear(&mut self) -> Result<(), RunError> {
         match self.crew.receive(LOOK)? {
             Some((_, Frame::Opened { .. })) => self.opened += 1,
-            Some((worker, Frame::Stand(stand))) => {
-                self.counts[worker] = stand.counts;
-                self.recent.add(&stand.latency);
-            }
+            Some((worker, Frame::Stand(stand))) => self.take(worker, &stand),
             Some((worker, Frame::Done(done))) => {
                 // What it says first is what it measured.
-                self.counts[worker] = self.done[worker].get_or_insert(*done).figures.counts;
+                self.stands[worker].1 = self.done[worker].get_or_insert(*done).figures.counts;
             }
             None => {}
         }
-        let now = Instant::now();
-        if now >= self.next_look {
-            self.next_look += SECOND;
+        let now = now_ns();
+        if self.has_all(now) {
+            let at_ns = self.next_look_ns;
+            self.next_look_ns += self.interval_ns * (1 + (now - at_ns) / self.interval_ns);
             let mut counts = Counts::default();
-            self.counts.iter().for_each(|worker| counts.add(worker));
+            self.stands.iter().for_each(|(_, worker)| counts.add(worker));
             (self.tell)(&Progress {
-                elapsed: now - self.begin,
-                is_running: self.is_running,
+                elapsed: Duration::from_nanos(at_ns - self.begin_ns),
+                is_running: self.run_ns.is_some(),
                 counts,
                 latency: std::mem::take(&mut self.recent),
             });
@@ -242,20 +263,47 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Has all workers say what they have measured so far.
+    /// Whether it is time for a look, and every worker has said where it stood then. One that has
+    /// ended says nothing any more, and one that is late by a whole interval is not waited for.
+    fn has_all(&self, now_ns: u64) -> bool {
+        let due_ns = self.next_look_ns;
+        let mut each = self.stands.iter().zip(&self.done);
+        now_ns >= due_ns
+            && (self.run_ns.is_none()
+                || now_ns >= due_ns + self.interval_ns
+                || each.all(|((at_ns, _), done)| done.is_some() || *at_ns >= due_ns))
+    }
+
+    /// Takes where a worker stands. What it did before the run began and after its end is part of
+    /// no step.
+    fn take(&mut self, worker: usize, stand: &Stand) {
+        self.recent.add(&stand.latency);
+        let (before_ns, before) = std::mem::replace(&mut self.stands[worker], stand.of());
+        let Some((begin_ns, end_ns)) = self.run_ns else { return };
+        let (from_ns, to_ns) = (before_ns.max(begin_ns), stand.at_ns.min(end_ns));
+        if from_ns < to_ns {
+            let times = (from_ns - begin_ns, to_ns - begin_ns);
+            let timeline = &mut self.timelines[self.pools[worker]];
+            timeline.add(times, (&before, &stand.counts), &stand.latency);
+        }
+    }
+
+    /// Has all workers end, and say what they have measured so far.
     fn stop(mut self, opening: Duration) -> Result<Measured, RunError> {
-        self.crew.send_all(&Command::Stop)?;
-        let deadline = Instant::now() + STOP_MAX;
-        loop {
-            let silent = self.silent();
-            if silent == 0 {
+        if let Some((_, end_ns)) = &mut self.run_ns {
+            *end_ns = now_ns().min(*end_ns);
+        }
+        for (command, patience) in [(Command::End, DRAIN), (Command::Stop, STOP_MAX)] {
+            self.crew.send_all(&command)?;
+            let deadline = Instant::now() + patience;
+            while self.silent() > 0 && Instant::now() < deadline {
+                self.hear()?;
+            }
+            if self.silent() == 0 {
                 return Ok(self.measured(opening, true));
             }
-            if Instant::now() >= deadline {
-                return Err(RunError::Silent(silent));
-            }
-            self.hear()?;
         }
+        Err(RunError::Silent(self.silent()))
     }
 
     /// Workers that have not said what they measured.
@@ -264,9 +312,13 @@ impl Manager<'_> {
     }
 
     fn measured(self, opening: Duration, is_stopped: bool) -> Measured {
-        let mut done = self.done.into_iter().flatten();
-        let pools = self.sizes.iter().map(|size| done.by_ref().take(*size).collect());
-        Measured { pools: pools.map(PoolMeasured::new).collect(), opening, is_stopped }
+        let mut pools: Vec<Vec<Done>> = vec![Vec::new(); self.timelines.len()];
+        for (pool, done) in self.pools.iter().zip(self.done.into_iter().flatten()) {
+            pools[*pool].push(done);
+        }
+        let pools = pools.into_iter().zip(self.timelines);
+        let pools = pools.map(|(workers, timeline)| PoolMeasured::new(workers, timeline));
+        Measured { pools: pools.collect(), opening, is_stopped }
     }
 }
 

@@ -7,6 +7,7 @@ use weir_http::figures::Counts;
 
 use super::config::{Command, Done, Frame};
 use super::manager::{Pool, PoolMeasured, RunError, STOP_MAX, configs};
+use super::timeline::Timeline;
 use crate::clock::now_ns;
 use crate::crew::{Crew, Program};
 
@@ -113,13 +114,13 @@ impl Running {
                 None => {}
             }
         }
-        Ok(PoolMeasured::new(self.done.into_iter().flatten().collect()))
+        Ok(PoolMeasured::new(self.done.into_iter().flatten().collect(), Timeline::default()))
     }
 
     fn take(&mut self, worker: usize, frame: Frame) {
         match frame {
             Frame::Opened { .. } => {}
-            Frame::Stand(stand) => self.stands[worker] = (stand.at_ns, stand.counts),
+            Frame::Stand(stand) => self.stands[worker] = stand.of(),
             Frame::Done(done) => {
                 // What it says first is what it measured.
                 let done = self.done[worker].get_or_insert(*done);

@@ -280,6 +280,8 @@ impl Worker {
             Phase::Opening => self.open_due(now)?,
             Phase::Set { begin_ns, end_ns } if now >= begin_ns => {
                 self.phase = Phase::Running { begin_ns, end_ns };
+                // From here on all workers report at the same times.
+                self.next_report_ns = begin_ns.saturating_add(self.config.report_ns);
                 self.scheduled_ns = limits::scheduled_ns()?;
                 if self.sending.is_none() {
                     self.queues.free_all();
@@ -309,12 +311,16 @@ impl Worker {
         if now >= self.next_report_ns {
             let every_ns = self.config.report_ns;
             self.next_report_ns += every_ns * (1 + (now - self.next_report_ns) / every_ns);
-            let latency = std::mem::take(&mut self.recent);
-            let stand = Stand { at_ns: now, counts: self.done.figures.counts, latency };
-            let stand = Box::new(stand);
-            self.line.send(&Frame::Stand(stand))?;
+            self.report(now)?;
         }
         Ok(())
+    }
+
+    /// Says where it stands.
+    fn report(&mut self, now: u64) -> io::Result<()> {
+        let latency = std::mem::take(&mut self.recent);
+        let stand = Stand { at_ns: now, counts: self.done.figures.counts, latency };
+        self.line.send(&Frame::Stand(Box::new(stand)))
     }
 
     /// Opens the connections that are due; says so when all are open.
@@ -395,6 +401,8 @@ impl Worker {
         self.done.received_in_time_bytes = counts.received_bytes;
         self.done.service_in_time = self.done.figures.service.clone();
         self.measure(begin_ns)?;
+        // What comes behind the end belongs to no step of the run.
+        self.report(now_ns())?;
         // The last of them may have been begun a moment after the end.
         self.phase = Phase::Draining { until_ns: end_ns + self.config.timeout_ns + SWEEP_NS };
         Ok(())

@@ -173,9 +173,12 @@ pub(crate) struct ClientArgs {
     /// namespace.
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
-    /// Show each second where it stands, a line a second; a terminal has a live view without it.
+    /// Show now and then where it stands, a line each time; a terminal has a live view without it.
     #[arg(long)]
     pub(crate) progress: bool,
+    /// Time between two lines of --progress, or two states of the live view.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::interval)]
+    pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }

@@ -28,6 +28,8 @@ use crate::cli::http::{ArrivalsArg, BodyArg, ClientArgs, ResumeArg};
 pub(super) struct Plan {
     pub(super) pools: Vec<PoolPlan>,
     pub(super) duration: Duration,
+    /// Between two lines of where it stands.
+    interval: Duration,
 }
 
 /// What one pool will do.
@@ -53,14 +55,14 @@ impl Plan {
                 .collect::<anyhow::Result<_>>()?,
             None => vec![PoolPlan::new(None, args, duration)?],
         };
-        Ok(Self { pools, duration })
+        Ok(Self { pools, duration, interval: args.interval })
     }
 
     /// What runs it.
     pub(super) fn job(&self) -> anyhow::Result<Job> {
         let program = Program::worker(Role::Client).context(NO_PROGRAM)?;
         let pools = self.pools.iter().map(|plan| plan.pool.clone()).collect();
-        Ok(Job { program, pools, duration: self.duration })
+        Ok(Job { program, pools, duration: self.duration, interval: self.interval })
     }
 
     /// The networks of --source, and the servers that are connected to from them.

@@ -13,7 +13,7 @@ use crate::cli::http::ClientArgs;
 /// Most pools of a file.
 const POOLS_MAX: usize = 64;
 /// Options of the whole run, which a pool has not.
-const OF_THE_RUN: [&str; 5] = ["duration", "json", "pool", "progress", "yes"];
+const OF_THE_RUN: [&str; 6] = ["duration", "interval", "json", "pool", "progress", "yes"];
 
 /// One pool as a command line.
 #[derive(Debug, Parser)]

@@ -18,10 +18,13 @@ use weir_results::number::{bps, counted, delay_ns};
 use weir_stats::Threshold;
 use weir_wire::units::{format_count, format_duration};
 
+use self::steps::StepResult;
 use super::plan::{Plan, PoolPlan};
 use crate::exit;
 use crate::receive::Screen;
 use crate::traffic::show::{Distribution, line, nanoseconds, say, show_total};
+
+mod steps;
 
 /// Wide enough for the longest name.
 const NAME_WIDTH: usize = 14;
@@ -279,6 +282,7 @@ impl RunResult {
             let _ =
                 writeln!(text, "{:<NAME_WIDTH$}  {count} sent again in this namespace", "network");
         }
+        text.extend(self.pools().iter().map(PoolResult::tables));
         text
     }
 }
@@ -311,6 +315,8 @@ struct PoolResult {
     handshake_ns: Option<Distribution>,
     /// What was wrong with TLS when it failed first.
     tls_failure: Option<String>,
+    /// Until the end of the run.
+    timeline: Vec<StepResult>,
     workers: Vec<WorkerResult>,
     verdict: Verdict,
 }
@@ -357,6 +363,7 @@ impl PoolResult {
             connect_ns: Distribution::of_times(&figures.connect),
             handshake_ns: Distribution::of_times(&figures.handshake),
             tls_failure: measured.tls_failure().map(str::to_owned),
+            timeline: steps::timeline(measured),
             workers: workers.collect(),
             verdict,
         }
@@ -407,6 +414,15 @@ impl PoolResult {
         let busy = format!("{workers}; the busiest ran or waited {:.0} %", busiest * 100.0);
         row("client", &(busy + " of the time"));
         text
+    }
+
+    /// Timeline and histogram, behind their pool's name.
+    fn tables(&self) -> String {
+        let timeline = steps::timeline_table(&self.timeline);
+        let latency = self.latency_ns.as_ref().map(steps::latency_table);
+        let name = self.name.as_ref().map(|name| format!("\n{name}\n"));
+        let tables: String = timeline.into_iter().chain(latency).collect();
+        if tables.is_empty() { tables } else { name.unwrap_or_default() + &tables }
     }
 
     fn connections(&self, counts: &Counts) -> String {

@@ -6,7 +6,7 @@ use anyhow::bail;
 use serde::Serialize;
 use weir_machine::rss::places::{Roots, with_threads};
 use weir_results::document::{Column, Row, Table, Terminal};
-use weir_results::number::{count, counted, share};
+use weir_results::number::{bar, count, counted, share};
 use weir_wire::flow::FlowSpace;
 use weir_wire::rss::pick::distinct_count;
 use weir_wire::rss::{Fields, Steering};
@@ -17,8 +17,6 @@ use crate::exit::Outcome;
 
 /// Most flows that are counted: about ten seconds' work.
 const FLOWS_MAX: u64 = 1 << 30;
-/// Characters of the longest bar.
-const BAR: f64 = 40.0;
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -159,19 +157,12 @@ impl Prediction {
         ];
         let most = self.queues.iter().map(|queue| queue.flow_ratio).fold(0.0, f64::max);
         let rows = self.queues.iter().map(|queue| {
-            let bar = if most > 0.0 { (queue.flow_ratio / most * BAR).round() } else { 0.0 };
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "from 0 to 40"
-            )]
-            let bar = "#".repeat(bar as usize);
             Row::from_iter([
                 queue.queue.to_string(),
                 queue.bucket_count.to_string(),
                 count(queue.flow_count),
                 share(queue.flow_ratio),
-                bar,
+                bar(queue.flow_ratio, most),
             ])
         });
         let mut text = format!(

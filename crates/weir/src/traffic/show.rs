@@ -135,6 +135,11 @@ impl Distribution {
         })
     }
 
+    /// Lowest and highest value of each bucket, in their order, and how many times it has.
+    pub(crate) fn buckets(&self) -> &[(u64, u64, u64)] {
+        &self.buckets
+    }
+
     /// The quantiles for people.
     pub(crate) fn words(&self) -> String {
         let quantiles = [

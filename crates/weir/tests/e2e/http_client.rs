@@ -76,6 +76,41 @@ fn both_ends_count_the_same() {
 }
 
 #[test]
+fn each_second_of_a_run_is_in_its_timeline() {
+    if !can_run_lab("each_second_of_a_run_is_in_its_timeline") {
+        return;
+    }
+    let bed = Bed::new();
+    let serving = bed.serve(&["--workers", "1"]);
+    let words = ["--rate", "200", "--connections", "4", "--workers", "2", "--duration", "2500ms"];
+    let words = [&words[..], &["--progress", "--interval", "250ms"]].concat();
+    let output = bed.client(&url("/b/128"), &words);
+    let result = bed::last_object(&output);
+    let steps = result["timeline"].as_array().expect("a list");
+    let from: Vec<u64> = steps.iter().map(|step| number(step, "/from_ns")).collect();
+    assert_eq!(from, [0, 1_000_000_000, 2_000_000_000], "{result:#}");
+    // To the end of the run; answers that come behind it are counted elsewhere.
+    let of = |step: &Value| {
+        let rate_rps = step["answered_rps"].as_f64().expect("a number");
+        rate_rps * number(step, "/duration_ns") as f64 / 1e9
+    };
+    let in_steps: f64 = steps.iter().map(of).sum();
+    let answered = number(&result, "/counts/answered") as f64;
+    assert!((answered - in_steps).abs() <= 4.5, "{in_steps} of {answered}: {result:#}");
+    assert!(steps.iter().all(|step| step["latency_p99_ns"].is_u64()), "{result:#}");
+    let lines = stdout(&output);
+    let seconds = lines.lines().filter(|line| line.contains("\"second\"")).count();
+    assert!(seconds > 3, "{seconds} of ten: {lines}");
+    let target = url("/b/128");
+    let plain = [&[env!("CARGO_BIN_EXE_weir"), "http", &target][..], &words[..8]].concat();
+    let text = stdout(&bed.beside_client(&plain).output().expect("ip runs"));
+    for part in ["from", "answered/s", "latency up to", "####"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    drop(serving.end());
+}
+
+#[test]
 fn failures_are_counted_by_kind() {
     if !can_run_lab("failures_are_counted_by_kind") {
         return;
