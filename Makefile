@@ -60,7 +60,7 @@ deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 
 bench: bench-fw bench-gen bench-stats bench-rules bench-rss bench-http ## run all benchmarks (docs/bench.md)
 
-bench-fw: ## weir fw against XDP, Linux and nftables (about 25 minutes); ARGS=--help
+bench-fw: ## weir fw against XDP, Linux and nftables (about 50 minutes); ARGS=--help
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh fw $(ARGS)
 

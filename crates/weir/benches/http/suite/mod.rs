@@ -21,10 +21,11 @@ use weir_machine::cancel::Cancel;
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
 use bed::{Bed, Between};
-use requests::Case;
+use requests::{Case, Client, Names};
 use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS, TIMES_FW, TIMES_SOCKETS};
 use rows::{HELD, MEMORY, NGINX, OPENING, SERVE, TIMES_NGINX, WRK_64, WRK_1000, WRK_CLOSE};
 use rows::{HTTP_64, HTTP_1000, HTTP_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE};
+use rows::{OHA_64, OHA_1000, TIMES_OHA_64, TIMES_OHA_1000};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -78,9 +79,7 @@ pub(crate) fn run(
             through(settings, cancel, &mut samples)?;
         }
         for (case, names) in CASES {
-            if settings.wants(&names) {
-                requests(settings, cancel, &mut samples, case, names)?;
-            }
+            requests(settings, cancel, &mut samples, (case, names))?;
         }
         if settings.wants(&[SERVE, NGINX, TIMES_NGINX]) {
             let bed = Bed::new(Between::Nothing, settings)?;
@@ -120,27 +119,52 @@ fn direct(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result
     Ok(())
 }
 
-/// Requests, and the rows of weir, of wrk and of the one against the other.
-const CASES: [(Case, [&str; 3]); 3] = [
-    (Case { connections: 64, closes: false }, [HTTP_64, WRK_64, TIMES_WRK_64]),
-    (Case { connections: 1000, closes: false }, [HTTP_1000, WRK_1000, TIMES_WRK_1000]),
-    (Case { connections: 64, closes: true }, [HTTP_CLOSE, WRK_CLOSE, TIMES_WRK_CLOSE]),
+/// Requests, and the rows of weir and of other clients.
+const CASES: [(Case, Names); 3] = [
+    (
+        Case { connections: 64, closes: false },
+        Names {
+            weir: HTTP_64,
+            others: &[(Client::Wrk, WRK_64, TIMES_WRK_64), (Client::Oha, OHA_64, TIMES_OHA_64)],
+        },
+    ),
+    (
+        Case { connections: 1000, closes: false },
+        Names {
+            weir: HTTP_1000,
+            others: &[
+                (Client::Wrk, WRK_1000, TIMES_WRK_1000),
+                (Client::Oha, OHA_1000, TIMES_OHA_1000),
+            ],
+        },
+    ),
+    (
+        Case { connections: 64, closes: true },
+        Names { weir: HTTP_CLOSE, others: &[(Client::Wrk, WRK_CLOSE, TIMES_WRK_CLOSE)] },
+    ),
 ];
 
-/// Over HTTP, nothing between.
+/// Over HTTP, nothing between: by weir, and by each other client that is chosen and there.
 fn requests(
     settings: &Settings,
     cancel: &Cancel,
     samples: &mut Samples,
-    case: Case,
-    [by_weir, by_wrk, times]: [&'static str; 3],
+    (case, Names { weir, others }): (Case, Names),
 ) -> Result<()> {
+    let chosen: Vec<_> =
+        others.iter().filter(|(_, by, times)| settings.wants(&[by, times])).collect();
+    if chosen.is_empty() && !settings.wants(&[weir]) {
+        return Ok(());
+    }
     let bed = Bed::new(Between::Nothing, settings)?;
-    let (weir, wrk) = requests::rates(&bed, settings, cancel, case)?;
-    add(samples, by_weir, weir);
-    if let Some(wrk) = wrk {
-        add(samples, by_wrk, wrk);
-        add(samples, times, weir / wrk);
+    let clients = chosen.iter().map(|(client, ..)| *client);
+    let (rate, rates) = requests::rates(&bed, settings, cancel, (case, clients))?;
+    add(samples, weir, rate);
+    for ((_, by, times), other) in chosen.into_iter().zip(rates) {
+        if let Some(other) = other {
+            add(samples, by, other);
+            add(samples, times, rate / other);
+        }
     }
     Ok(())
 }

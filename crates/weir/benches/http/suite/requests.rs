@@ -1,7 +1,7 @@
-//! Requests over HTTP by `weir http` and by wrk, in turn, against the same `weir http serve`, per
-//! second of the client's CPU time.
+//! Requests over HTTP by `weir http`, by wrk and by oha, in turn, against the same `weir http
+//! serve`, per second of the client's CPU time.
 //!
-//! Starting takes both of them some time that has nothing to do with requests. So each runs for a
+//! Starting takes each of them some time that has nothing to do with requests. So each runs for a
 //! while and for three times as long, and what counts is what the longer run had more.
 
 use std::net::{SocketAddr, TcpStream};
@@ -29,27 +29,50 @@ pub(super) struct Case {
     pub(super) closes: bool,
 }
 
-/// Requests per second of CPU time, by weir and by wrk; `None` without wrk.
+/// Another client.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Client {
+    Wrk,
+    Oha,
+}
+
+impl Client {
+    fn is_there(self) -> bool {
+        let program = match self {
+            Self::Wrk => "wrk",
+            Self::Oha => "oha",
+        };
+        let mut command = Command::new(program);
+        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    }
+}
+
+/// Rows of requests: that of weir, and of other clients with that of weir against them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) weir: &'static str,
+    pub(super) others: &'static [(Client, &'static str, &'static str)],
+}
+
+/// Requests per second of CPU time, by weir and by the others; `None` for those that are not there.
 pub(super) fn rates(
     bed: &Bed,
     settings: &Settings,
     cancel: &Cancel,
-    case: Case,
-) -> Result<(f64, Option<f64>)> {
+    (case, clients): (Case, impl Iterator<Item = Client>),
+) -> Result<(f64, Vec<Option<f64>>)> {
     let server: Prefix = SERVER_DIRECT.parse()?;
     let address = SocketAddr::new(server.address(), 80);
     let _serving = Serving::start(bed, settings, address)?;
     let weir = marginal(cancel, |time| by_weir(bed, settings, address, case, time))?;
-    if !has_wrk() {
-        return Ok((weir, None));
-    }
-    let wrk = marginal(cancel, |time| by_wrk(bed, address, case, time))?;
-    Ok((weir, Some(wrk)))
-}
-
-fn has_wrk() -> bool {
-    let found = Command::new("wrk").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    found.is_ok()
+    let others = clients.map(|client| {
+        let run = |time| match client {
+            Client::Wrk => by_wrk(bed, address, case, time),
+            Client::Oha => by_oha(bed, address, case, time),
+        };
+        client.is_there().then(|| marginal(cancel, run)).transpose()
+    });
+    Ok((weir, others.collect::<Result<_>>()?))
 }
 
 fn marginal(cancel: &Cancel, run: impl Fn(Duration) -> Result<u64>) -> Result<f64> {
@@ -135,6 +158,22 @@ fn by_wrk(bed: &Bed, address: SocketAddr, case: Case, time: Duration) -> Result<
     let count = |line: &str| line.trim().split_once(" requests in ")?.0.parse::<u64>().ok();
     let count = text.lines().find_map(count);
     count.filter(|count| *count > 0).ok_or_else(|| format!("wrk: {text}").into())
+}
+
+fn by_oha(bed: &Bed, address: SocketAddr, case: Case, time: Duration) -> Result<u64> {
+    let cpu = bed.cpus[0].to_string();
+    let words = ["-c", &cpu, "oha", "--no-tui", "--output-format", "json"];
+    let mut words: Vec<String> = words.map(str::to_owned).into();
+    words.push(format!("-c{}", case.connections));
+    words.push(format!("-z{}s", time.as_secs()));
+    if case.closes {
+        words.push("--disable-keepalive".to_owned());
+    }
+    words.push(format!("http://{address}/b/128"));
+    let output = at_client(bed, "taskset", &words)?;
+    let result: Value = serde_json::from_slice(&output.stdout)?;
+    let count = result["statusCodeDistribution"]["200"].as_u64();
+    count.ok_or_else(|| format!("oha: no answer of status 200 in {result}").into())
 }
 
 /// The server, which ends when this is dropped.

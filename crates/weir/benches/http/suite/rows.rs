@@ -17,14 +17,19 @@ pub(crate) const TIMES_FW: &str = "connect_fw_nft";
 pub(crate) const LEDGER_FW: &str = "ledger_fw";
 pub(crate) const LEDGER_NFT: &str = "ledger_nft";
 
-/// Requests over HTTP with 64 connections that are kept, by weir and by wrk, and their ratio.
+/// Requests over HTTP with 64 connections that are kept, by weir, by wrk and by oha, and their
+/// ratios.
 pub(crate) const HTTP_64: &str = "http_64";
 pub(crate) const WRK_64: &str = "wrk_64";
 pub(crate) const TIMES_WRK_64: &str = "http_64_wrk";
+pub(crate) const OHA_64: &str = "oha_64";
+pub(crate) const TIMES_OHA_64: &str = "http_64_oha";
 /// The same with 1,000.
 pub(crate) const HTTP_1000: &str = "http_1000";
 pub(crate) const WRK_1000: &str = "wrk_1000";
 pub(crate) const TIMES_WRK_1000: &str = "http_1000_wrk";
+pub(crate) const OHA_1000: &str = "oha_1000";
+pub(crate) const TIMES_OHA_1000: &str = "http_1000_oha";
 /// With 64 connections at a time, and one for each request.
 pub(crate) const HTTP_CLOSE: &str = "http_close";
 pub(crate) const WRK_CLOSE: &str = "wrk_close";
@@ -95,6 +100,13 @@ pub(crate) const ROWS: &[RowSpec] = &[
         unit: "times",
         limit: Limit::AtLeast(1.2),
     },
+    RowSpec { name: OHA_64, what: "oha, 64 connections, kept", unit: REQUESTS, limit: Limit::None },
+    RowSpec {
+        name: TIMES_OHA_64,
+        what: "weir http against oha, 64 connections, kept",
+        unit: "times",
+        limit: Limit::AtLeast(1.7),
+    },
     RowSpec {
         name: HTTP_1000,
         what: "weir http, 1,000 connections, kept",
@@ -112,6 +124,18 @@ pub(crate) const ROWS: &[RowSpec] = &[
         what: "weir http against wrk, 1,000 connections, kept",
         unit: "times",
         limit: Limit::AtLeast(1.3),
+    },
+    RowSpec {
+        name: OHA_1000,
+        what: "oha, 1,000 connections, kept",
+        unit: REQUESTS,
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: TIMES_OHA_1000,
+        what: "weir http against oha, 1,000 connections, kept",
+        unit: "times",
+        limit: Limit::AtLeast(2.2),
     },
     RowSpec {
         name: HTTP_CLOSE,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use suite::rows::selected;
 use suite::rows::{CONNECT, HELD, LEDGER_FW, LEDGER_NFT, NGINX, TIMES_NGINX, TIMES_SOCKETS};
+use suite::rows::{OHA_64, OHA_1000, TIMES_OHA_64, TIMES_OHA_1000};
 use suite::rows::{TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE, WRK_64, WRK_1000, WRK_CLOSE};
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
@@ -16,8 +17,12 @@ use weir_machine::cancel::Cancel;
 use super::{cannot_run, entry};
 use crate::common::skipped;
 
-/// Rows that depend on a program that may be missing.
-const WRK: [&str; 6] = [WRK_64, WRK_1000, WRK_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE];
+/// Programs that may be missing, what prints their version, and their rows.
+const OTHERS: [(&str, &str, &[&str]); 3] = [
+    ("wrk", "-v", &[WRK_64, WRK_1000, WRK_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE]),
+    ("oha", "--version", &[OHA_64, OHA_1000, TIMES_OHA_64, TIMES_OHA_1000]),
+    ("nginx", "-v", &[NGINX, TIMES_NGINX]),
+];
 
 #[test]
 fn the_benchmark_runs_and_reports() {
@@ -45,17 +50,13 @@ fn the_benchmark_runs_and_reports() {
         let name = row.spec.name;
         let entry = entry(&json, name);
         assert!(table.contains(row.spec.what), "{name} is missing in\n{table}");
-        if WRK.contains(&name) && row.value.is_none() {
-            if name == WRK_64 {
-                skipped("the_benchmark_runs_and_reports", "wrk is not installed");
-            }
-            continue;
-        }
-        if [NGINX, TIMES_NGINX].contains(&name) && row.value.is_none() {
-            let there = std::process::Command::new("nginx").arg("-v").output().is_ok();
-            assert!(!there, "nginx is installed, and was not measured");
-            if name == NGINX {
-                skipped("the_benchmark_runs_and_reports", "nginx is not installed");
+        let other = OTHERS.iter().find(|(_, _, rows)| rows.contains(&name));
+        if let (Some((program, version, rows)), None) = (other, row.value) {
+            let is_there = std::process::Command::new(program).arg(version).output().is_ok();
+            assert!(!is_there, "{program} is installed, and {name} was not measured");
+            if name == rows[0] {
+                let why = format!("{program} is not installed");
+                skipped("the_benchmark_runs_and_reports", &why);
             }
             continue;
         }
