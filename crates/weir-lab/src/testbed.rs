@@ -26,6 +26,7 @@ pub use weir_results::samples::Reading;
 pub mod hosts;
 pub mod netns;
 pub mod qemu;
+mod requests;
 
 /// A kind of place where trials run.
 pub trait Testbed {

@@ -3,8 +3,9 @@
 //! Bytes that are no UTF-8 are replaced. A line that never ends is handed on in pieces. This module
 //! never waits.
 
-/// How long a line may be before it is handed on without its end.
-const LINE_BYTES_MAX: usize = 64 << 10;
+/// How long a line may be before it is handed on without its end: that with every bucket of a
+/// histogram has some 100,000 bytes.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// What of an output is not a whole line yet.
 #[derive(Debug, Default)]

@@ -41,8 +41,12 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
             _ => {}
         }
     }
-    if let (Some(TestbedSpec::Hosts(_)), Some(_)) = (&spec.testbed, spec.trial.latency) {
-        let message = "[trial] `latency` is not available on hosts";
+    // Requests are timed by their client alone.
+    let has_packets = spec.traffics.iter().any(|traffic| traffic.http.is_none());
+    if let (Some(TestbedSpec::Hosts(_)), Some(_), true) =
+        (&spec.testbed, spec.trial.latency, has_packets)
+    {
+        let message = "[trial] `latency` of packets is not available on hosts";
         let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
         report.push(diagnostic.help("two machines share no clock: leave it out"));
     }
@@ -79,7 +83,10 @@ pub(super) fn check_traffics(
         };
         if let Some(why) = hosts::refusal(hosts, &one.traffic) {
             let message = format!("traffic {}: {why}", quote(&traffic.name.text));
-            let help = "driver = \"weir\" sends every traffic; or write the whole line in `start`";
+            let help = match one.traffic.http() {
+                Some(_) => "docs/lab.md has an example of requests between machines",
+                None => "driver = \"weir\" sends every traffic; or write the whole line in `start`",
+            };
             let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
             report.push_once(diagnostic.at(traffic.name.span.clone()).help(help));
         }

@@ -46,6 +46,7 @@ mod machines;
 mod parts;
 mod program;
 mod reach;
+mod requests;
 mod rig;
 mod variables;
 
@@ -384,6 +385,9 @@ impl Testbed for HostsTestbed {
 
 /// Why generators of this testbed cannot make a traffic; `None` if they can.
 pub(crate) fn refusal(spec: &HostsSpec, traffic: &Traffic) -> Option<String> {
+    if traffic.http().is_some() {
+        return requests::refusal(spec, traffic);
+    }
     let drivers = spec.generators.iter().filter(|end| end.driver.start.is_none());
     drivers.map(|end| end.driver.kind).find_map(|kind: DriverKind| line::refusal(kind, traffic))
 }

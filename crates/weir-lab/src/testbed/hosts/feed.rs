@@ -9,8 +9,9 @@ use weir_machine::host::LineSink;
 
 use super::lines::{Count, Lines, Parsed};
 
-/// Lines without figures that are kept, for messages.
+/// Lines without figures that are kept, for messages, and characters of each.
 const WORDS_MAX: usize = 4;
+const WORDS_LENGTH_MAX: usize = 500;
 
 /// A count and when it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ struct Said {
     counts: Vec<Arrived>,
     /// Whether the last count is the program's total.
     is_total: bool,
+    /// The last line with a count.
+    line: String,
     words: VecDeque<String>,
     unusable: Option<String>,
 }
@@ -60,10 +63,12 @@ impl Feed {
                     });
                 } else {
                     said.counts.push(Arrived { at, count });
+                    line.clone_into(&mut said.line);
                 }
             }
             Parsed::Total(count) => {
                 said.counts.push(Arrived { at, count });
+                line.clone_into(&mut said.line);
                 said.is_total = true;
             }
             Parsed::Unusable(why) => {
@@ -71,7 +76,7 @@ impl Feed {
             }
             Parsed::Nothing => {
                 if !line.trim().is_empty() {
-                    said.words.push_back(line.trim().to_owned());
+                    said.words.push_back(line.trim().chars().take(WORDS_LENGTH_MAX).collect());
                 }
                 if said.words.len() > WORDS_MAX {
                     said.words.pop_front();
@@ -88,6 +93,11 @@ impl Feed {
     /// The last count.
     pub(super) fn last(&self) -> Option<Arrived> {
         self.read(|said| said.counts.last().copied())
+    }
+
+    /// The line with the last count.
+    pub(super) fn last_line(&self) -> String {
+        self.read(|said| said.line.clone())
     }
 
     /// How long it has been between the first count and the last, by the program's own clock and by

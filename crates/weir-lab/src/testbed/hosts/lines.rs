@@ -1,8 +1,9 @@
 //! What the lines of generators and receivers say: how many packets so far.
 //!
-//! Formats: the objects of `weir gen --json` and `weir sink --json`; pkt-gen's reports
-//! (`… main_thread [NNNN] P pps (K pkts B bps in U usec) …`) and totals (`Received N packets …`);
-//! trafgen's last lines (`N packets outgoing`); or a pattern of the user's. Nothing here judges.
+//! Formats: the objects of `weir gen --json` and `weir sink --json`, and of `weir http --json` and
+//! its server; pkt-gen's reports (`… main_thread [NNNN] P pps (K pkts B bps in U usec) …`) and
+//! totals (`Received N packets …`); trafgen's last lines (`N packets outgoing`); or a pattern of
+//! the user's. Nothing here judges.
 
 use regex::Regex;
 use serde_json::Value;
@@ -19,7 +20,7 @@ pub(super) struct Count {
     pub(super) packets: u64,
     /// Their bytes without FCS, where the program counts them.
     pub(super) bytes: Option<u64>,
-    /// Of what was sent, what the device accepted.
+    /// Of what was sent, what the device accepted; of requests, what was answered.
     pub(super) accepted: Option<u64>,
     /// Of what was received, packets without weir's signature, which are not among `packets`.
     pub(super) foreign: u64,
@@ -94,11 +95,14 @@ impl Lines {
     }
 }
 
-/// An object of `weir gen --json` or `weir sink --json`.
+/// An object of `weir gen --json` or `weir sink --json`, or of `weir http` and its server.
 fn weir(line: &str) -> Parsed {
     let Ok(object) = serde_json::from_str::<Value>(line) else {
         return Parsed::Nothing;
     };
+    if let Some(requests) = requests(&object) {
+        return requests;
+    }
     let number = |name: &str| object.get(name).and_then(Value::as_u64);
     let count = |time: &str, packets: &str, bytes: &str| {
         Some(Count {
@@ -119,6 +123,32 @@ fn weir(line: &str) -> Parsed {
         _ => None,
     };
     parsed.unwrap_or(Parsed::Nothing)
+}
+
+/// What a client or a server of requests says. A client's requests that were due are its packets,
+/// and those that were answered are accepted; a server's are its good answers.
+fn requests(object: &Value) -> Option<Parsed> {
+    let number = |object: &Value, name: &str| object.get(name).and_then(Value::as_u64);
+    let kind = object.get("kind").and_then(Value::as_str)?;
+    let count = match object.get("counts") {
+        Some(counts) => Count {
+            t_ns: number(object, "t_ns"),
+            packets: number(counts, "due")?,
+            bytes: number(counts, "received_bytes"),
+            accepted: number(counts, "answered"),
+            foreign: 0,
+        },
+        None => Count {
+            t_ns: number(object, "t_ns"),
+            packets: number(object, "responses_2xx")?,
+            ..Count::default()
+        },
+    };
+    match kind {
+        "second" | "interval" => Some(Parsed::Count(count)),
+        "result" | "total" => Some(Parsed::Total(count)),
+        _ => None,
+    }
 }
 
 /// The last lines of trafgen.

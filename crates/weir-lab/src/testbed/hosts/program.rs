@@ -100,6 +100,11 @@ impl Program {
         })
     }
 
+    /// Its role and its machine, for messages.
+    pub(super) fn who(&self) -> &str {
+        &self.who
+    }
+
     /// Whether it has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool, TestbedError> {
         if self.ended.is_some() {

@@ -14,7 +14,7 @@ use weir_machine::host::Host;
 use weir_machine::ssh::profile::Profiler;
 use weir_machine::ssh::system::{activity, missed};
 use weir_machine::switch;
-use weir_results::counters::Counters;
+use weir_results::counters::{Counters, Place};
 use weir_results::dut::System;
 use weir_results::record::{Check, Ledger};
 use weir_results::traffic::Traffic;
@@ -26,8 +26,11 @@ use super::line::{self, Ask};
 use super::lines::Count;
 use super::parts::Parts;
 use super::program::{Program, StopLine, labels, stop_line};
+use super::requests::Requests;
 use crate::model::DriverKind;
-use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Traces};
+use crate::testbed::{
+    Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Topology, Traces, requests,
+};
 
 mod accounting;
 
@@ -52,6 +55,8 @@ pub(super) struct HostsRig {
     sample: Duration,
     cancel: Cancel,
     traffic: Option<Traffic>,
+    /// Client and server in the place of generators and receiver, where the traffic is of requests.
+    requests: RefCell<Option<Requests>>,
     receiver: RefCell<Option<Program>>,
     generators: RefCell<Vec<Program>>,
     /// Lines of the user's that stop generators, for the end of the trial.
@@ -82,6 +87,7 @@ impl HostsRig {
             sample,
             cancel,
             traffic: None,
+            requests: RefCell::new(None),
             receiver: RefCell::new(None),
             generators: RefCell::new(Vec::new()),
             stop_lines: Vec::new(),
@@ -207,6 +213,13 @@ impl HostsRig {
         Ok(())
     }
 
+    /// The machines have been looked at for the length of a run that has no limit.
+    fn end_activities(&mut self) {
+        if let Some(activities) = self.activities.as_mut().filter(|_| !self.is_limited) {
+            activities.end(&self.parts);
+        }
+    }
+
     /// Ends all generators; returns the first error, after all were ended.
     fn stop_generators(&mut self) -> Result<(), TestbedError> {
         let mut first = Ok(());
@@ -266,6 +279,23 @@ impl HostsRig {
         Some((source, counted))
     }
 
+    /// What the receiver's interface missed, and what DUT and switches count.
+    fn far_counters(&self) -> Result<Counters, TestbedError> {
+        let mut counters: Counters = self.missed().into_iter().collect();
+        let device = self.parts.device.counters();
+        counters.extend(device.map_err(|error| match error.is_passing() {
+            true => TestbedError::voids_trial(format!("{}: {error}", error.says_of_dut())),
+            false => TestbedError::new(error),
+        })?);
+        for switch in &self.parts.spec.switches {
+            let read = switch::read(switch, self.parts.manager.as_ref()).map_err(|error| {
+                TestbedError::voids_trial(format!("switch {}: {error}", switch.name))
+            })?;
+            counters.insert(switch_source(&switch.name), read);
+        }
+        Ok(counters)
+    }
+
     fn knows_accepted(&self) -> bool {
         self.before.iter().all(|(_, accepted)| accepted.is_some())
     }
@@ -282,6 +312,12 @@ impl Rig for HostsRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
+        if let Some(http) = traffic.http() {
+            let requests =
+                Requests::start(&self.parts, (traffic, http), self.sample, &self.cancel)?;
+            *self.requests.get_mut() = Some(requests);
+            return Ok(());
+        }
         for (host, end) in self.parts.generators.iter().zip(&self.parts.spec.generators) {
             if let Some((name, text)) = line::description(end, traffic) {
                 host.write_file(name, &text).map_err(|error| {
@@ -298,9 +334,16 @@ impl Rig for HostsRig {
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+        self.is_limited = burst.packet_limit.is_some();
+        if let Some(requests) = self.requests.get_mut() {
+            requests.begin(&burst)?;
+            if !self.is_limited {
+                self.activities = Some(Activities::begin(&self.parts));
+            }
+            return Ok(());
+        }
         let traffic = self.traffic.clone();
         let traffic = traffic.ok_or_else(|| TestbedError::new("no traffic is loaded"))?;
-        self.is_limited = burst.packet_limit.is_some();
         self.runs.set(self.runs.get() + 1);
         self.last_base = self.before.iter().map(|(sent, _)| sent).sum();
         self.last_feeds.clear();
@@ -349,19 +392,29 @@ impl Rig for HostsRig {
     }
 
     fn finished(&self) -> bool {
+        if let Some(requests) = self.requests.borrow_mut().as_mut() {
+            return requests.finished();
+        }
         // One that cannot be asked is told when it is stopped.
         self.generators.borrow_mut().iter_mut().all(|program| program.has_ended().unwrap_or(true))
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        let stopped = self.stop_generators();
-        if let Some(activities) = self.activities.as_mut().filter(|_| !self.is_limited) {
-            activities.end(&self.parts);
+        if let Some(requests) = self.requests.get_mut() {
+            let ended = requests.end_client();
+            self.end_activities();
+            let requests = self.requests.get_mut().as_mut();
+            return ended.and_then(|()| requests.map_or(Ok(()), Requests::account));
         }
+        let stopped = self.stop_generators();
+        self.end_activities();
         stopped
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
+        if let Some(requests) = self.requests.borrow().as_ref() {
+            return Ok(requests.reading());
+        }
         if self.generators.borrow().is_empty() {
             self.await_receiver()?;
         }
@@ -378,6 +431,9 @@ impl Rig for HostsRig {
     }
 
     fn recorded(&self, from: Instant, to: Instant) -> Option<Vec<Reading>> {
+        if let Some(requests) = self.requests.borrow().as_ref() {
+            return requests.recorded(from, to);
+        }
         let receiver = self.receiver.borrow();
         let receiver = receiver.as_ref()?;
         let counts = receiver.feed.between(from, to);
@@ -385,6 +441,11 @@ impl Rig for HostsRig {
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {
+        if let Some(requests) = self.requests.borrow().as_ref() {
+            let mut counters = requests.counters()?;
+            counters.extend(self.far_counters()?);
+            return Ok(counters);
+        }
         self.await_receiver()?;
         let mut counters = Counters::new();
         let sent = self.before.iter().map(|(sent, _)| sent).sum();
@@ -405,23 +466,16 @@ impl Rig for HostsRig {
         let seen = [("packets", self.received(last)), ("foreign_packets", last.foreign)];
         let seen = seen.map(|(name, value)| (name.to_owned(), value)).into();
         counters.insert(RECEIVER.to_owned(), seen);
-        counters.extend(self.missed());
-        let device = self.parts.device.counters();
-        counters.extend(device.map_err(|error| match error.is_passing() {
-            true => TestbedError::voids_trial(format!("{}: {error}", error.says_of_dut())),
-            false => TestbedError::new(error),
-        })?);
-        for switch in &self.parts.spec.switches {
-            let read = switch::read(switch, self.parts.manager.as_ref()).map_err(|error| {
-                TestbedError::voids_trial(format!("switch {}: {error}", switch.name))
-            })?;
-            counters.insert(switch_source(&switch.name), read);
-        }
+        counters.extend(self.far_counters()?);
         Ok(counters)
     }
 
     fn accounting(&self) -> Accounting {
-        self.account_now()
+        match self.requests.borrow().as_ref() {
+            // A client that is ended waits a second for answers: it is the DUT that is late.
+            Some(_) => requests::accounting(Topology::Dut, Place::Dut),
+            None => self.account_now(),
+        }
     }
 
     fn take_traces(&self) -> Traces {
@@ -440,47 +494,27 @@ impl Rig for HostsRig {
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
+        if self.requests.get_mut().is_some() {
+            // A client times its requests by its clock alone.
+            return Ok(());
+        }
         Err(TestbedError::new("no latency is measured between hosts: they share no clock"))
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
+        if let Some(requests) = self.requests.get_mut() {
+            return Ok(requests.observed());
+        }
         self.observe().map(|()| Observed::default())
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {
-        let receiver = self.receiver.borrow();
-        let last = receiver.as_ref().and_then(|receiver| receiver.feed.last());
-        let last = last.map(|last| last.count).unwrap_or_default();
-        let signed = self.is_signed();
-        let detail = match (signed, last.foreign) {
-            (true, foreign) => format!("{foreign} foreign packets beside the traffic"),
-            (false, _) => "all packets are counted: they carry no signature".to_owned(),
+        let mut checks = match self.requests.borrow().as_ref() {
+            Some(requests) => requests.checks(),
+            None => self.receiver_checks(),
         };
-        let mut checks = vec![Check { name: "receiver".to_owned(), passed: true, detail }];
-        if self.received(last) == 0 {
-            let detail = format!(
-                "receiver {} shows zero packets: look at its interface {}, its cable, and what \
-                 the DUT sends there",
-                self.parts.receiver.name(),
-                self.parts.spec.receiver.interface
-            );
-            checks[0] = Check { name: "receiver".to_owned(), passed: false, detail };
-        }
-        checks.extend(self.clock_check());
         checks.extend(self.activities.as_ref().and_then(|all| all.check(self.dut_name())));
-        if let Some(profiler) = self.profiler.borrow_mut().as_mut() {
-            let title = format!("{} under load", self.dut_name());
-            let collected = profiler.collect(self.parts.device.host(), &title);
-            let (passed, detail) = match collected {
-                Ok(files) => {
-                    let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-                    *self.profile.borrow_mut() = files;
-                    (true, format!("in artefacts: {}", names.join(", ")))
-                }
-                Err(error) => (false, error.to_string()),
-            };
-            checks.push(Check { name: "profile".to_owned(), passed, detail });
-        }
+        checks.extend(self.profile_check());
         Ok(checks)
     }
 
@@ -489,6 +523,9 @@ impl Rig for HostsRig {
     }
 
     fn advice(&self, ledger: &Ledger) -> Option<String> {
+        if let Some(requests) = self.requests.borrow().as_ref() {
+            return Some(requests.advice());
+        }
         let last = ledger.points.iter().rev().find(|point| point.packets > 0)?;
         let spec = &self.parts.spec;
         let (receiver, dut) = (&spec.receiver, &spec.dut);
@@ -511,8 +548,10 @@ impl Rig for HostsRig {
     }
 
     fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
+        let requests = self.requests.get_mut().take();
+        let mut result = requests.map_or(Ok(()), Requests::teardown);
         let mut generators = std::mem::take(self.generators.get_mut());
-        let mut result = generators.iter_mut().map(Program::end).fold(Ok(()), Result::and);
+        result = generators.iter_mut().map(Program::end).fold(result, Result::and);
         self.keep_stop_lines(&generators);
         let receiver: Vec<Program> = self.receiver.get_mut().take().into_iter().collect();
         for mut program in receiver {
@@ -547,6 +586,47 @@ fn end_all(programs: &mut [Program], is_limited: bool) -> Vec<Result<(), Testbed
 }
 
 impl HostsRig {
+    /// What arrived at the receiver, and by which clock.
+    fn receiver_checks(&self) -> Vec<Check> {
+        let receiver = self.receiver.borrow();
+        let last = receiver.as_ref().and_then(|receiver| receiver.feed.last());
+        let last = last.map(|last| last.count).unwrap_or_default();
+        let signed = self.is_signed();
+        let detail = match (signed, last.foreign) {
+            (true, foreign) => format!("{foreign} foreign packets beside the traffic"),
+            (false, _) => "all packets are counted: they carry no signature".to_owned(),
+        };
+        let mut checks = vec![Check { name: "receiver".to_owned(), passed: true, detail }];
+        if self.received(last) == 0 {
+            let detail = format!(
+                "receiver {} shows zero packets: look at its interface {}, its cable, and what \
+                 the DUT sends there",
+                self.parts.receiver.name(),
+                self.parts.spec.receiver.interface
+            );
+            checks[0] = Check { name: "receiver".to_owned(), passed: false, detail };
+        }
+        checks.extend(self.clock_check());
+        checks
+    }
+
+    /// Takes the profile, if there is one.
+    fn profile_check(&self) -> Option<Check> {
+        let mut profiler = self.profiler.borrow_mut();
+        let profiler = profiler.as_mut()?;
+        let title = format!("{} under load", self.dut_name());
+        let collected = profiler.collect(self.parts.device.host(), &title);
+        let (passed, detail) = match collected {
+            Ok(files) => {
+                let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+                *self.profile.borrow_mut() = files;
+                (true, format!("in artefacts: {}", names.join(", ")))
+            }
+            Err(error) => (false, error.to_string()),
+        };
+        Some(Check { name: "profile".to_owned(), passed, detail })
+    }
+
     /// Whether the receiver's clock went as fast as this machine's, by which its lines came.
     fn clock_check(&self) -> Option<Check> {
         let (there, here) = self.receiver.borrow().as_ref()?.feed.span()?;

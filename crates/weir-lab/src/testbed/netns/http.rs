@@ -8,14 +8,13 @@
 //! worth.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use weir_bpf::ethtool::{self, EthtoolError};
-use weir_http::figures::{Counts, FAILURE_NAMES, Failure, Times};
+use weir_http::figures::{Counts, Times};
 use weir_http::pacing::{Arrivals, Pace, Share};
-use weir_http::verdict::{self, Evidence, Kind};
+use weir_http::verdict::{self, Evidence};
 use weir_load::client::config::{BodyConfig, Close, Load, RequestConfig, Sources, WorkerConfig};
 use weir_load::client::manager::{Pool, PoolMeasured};
 use weir_load::client::running::Running;
@@ -25,16 +24,16 @@ use weir_load::server::{Server, ServerOptions};
 use weir_machine::cancel::Cancel;
 use weir_net::{Netlink, Netns, Prefix, sysctl};
 use weir_results::accounting::Accounting;
-use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::counters::{Counters, Place};
 use weir_results::record::{Check, Delays};
 use weir_results::traffic::{Http, Traffic, connect};
 use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::units::{Rate, whole_ns};
 
 use super::layout::Port;
-use super::pair::{CLIENT, Pair, SERVER, Site};
+use super::pair::{Pair, Site};
 use super::parts::inside;
-use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
+use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology, requests};
 
 /// The client says so often where it stands.
 const REPORT: Duration = Duration::from_millis(20);
@@ -50,12 +49,6 @@ const SYSCTLS: [(&str, &str); 3] = [
     ("net.core.somaxconn", "65535"),
     ("net.ipv4.tcp_max_syn_backlog", "65535"),
 ];
-
-/// The first counting point, and the last.
-const DUE: &str = "requests_due";
-const ANSWERED: &str = "answered";
-/// The client's counts of what went wrong have this before their names.
-const FAILED: &str = "failed_";
 
 /// A client and its server.
 pub(super) struct HttpEnds {
@@ -289,7 +282,7 @@ impl Pair for HttpEnds {
         }
         let measured = running.into_inner().end().map_err(TestbedError::new)?;
         let served = self.served()?.saturating_sub(self.served_before);
-        self.checks = vec![both_ends(measured.figures.counts.answered, served)];
+        self.checks = vec![requests::both_ends(measured.figures.counts.answered, served)];
         self.checks.extend(self.rate_rps.map(|rate_rps| kept_rate(&measured, rate_rps)));
         self.before.add(&measured.figures.counts);
         self.latency = measured.figures.latency;
@@ -309,39 +302,12 @@ impl Pair for HttpEnds {
     fn counters(&self) -> Result<Counters, TestbedError> {
         let (_, counts) = self.counts()?;
         let served = self.server.borrow_mut().stats().map_err(TestbedError::new)?.served;
-        let mut client = BTreeMap::from([
-            ("due", counts.due),
-            (ANSWERED, counts.answered),
-            ("unsent", counts.unsent),
-            ("unfinished", counts.unfinished),
-            ("retried", counts.retried),
-            ("opened", counts.opened),
-            ("established", counts.established),
-            ("not_opened", counts.not_opened.sum()),
-            ("closed_idle", counts.closed_idle),
-            ("received_bytes", counts.received_bytes),
-            ("sent_bytes", counts.sent_bytes),
-        ]);
-        let failed =
-            counts.failures.named().map(|(name, _, count)| (format!("{FAILED}{name}"), count));
-        let failed: BTreeMap<String, u64> = failed.collect();
-        client.extend(failed.iter().map(|(name, count)| (name.as_str(), *count)));
-        let client = client.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-        let server = [
-            ("connections", served.connections),
-            ("requests", served.requests),
-            ("bad_requests", served.bad_requests),
-            ("responses_2xx", served.responses_2xx),
-            ("closed_early", served.closed_early),
-            ("reset", served.reset),
-            ("accept_stalls", served.accept_stalls),
-        ];
-        let server = server.map(|(name, count)| (name.to_owned(), count)).into();
-        Ok([(CLIENT.to_owned(), client), (SERVER.to_owned(), server)].into())
+        Ok(requests::counters(&counts, &served))
     }
 
     fn accounting(&self, topology: Topology, _ports: (&Port, &Port)) -> Accounting {
-        accounting(topology)
+        // It waits for the answers as long as each may take.
+        requests::accounting(topology, Place::Generator)
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -372,15 +338,7 @@ impl Pair for HttpEnds {
     }
 }
 
-/// Whether there are as many good answers as the server has given, or less: what came too late for
-/// the client is none.
-fn both_ends(answered: u64, served: u64) -> Check {
-    let detail = format!("the server has given {served} answers, the client has got {answered}");
-    Check { name: "server".to_owned(), passed: served >= answered, detail }
-}
-
-/// Whether the client was on time: what is late there is not the DUT's, and shows in no calibration
-/// that went better.
+/// Whether the client was on time.
 fn kept_rate(measured: &PoolMeasured, rate_rps: f64) -> Check {
     let verdict = verdict::judge(&Evidence {
         figures: &measured.figures,
@@ -391,40 +349,8 @@ fn kept_rate(measured: &PoolMeasured, rate_rps: f64) -> Check {
         busy_ratio: measured.busy_ratios().fold(0.0, f64::max),
         listen_overflows: 0,
     });
-    let passed = verdict.kind != Kind::GeneratorSaturated;
     let lag_ns = measured.figures.lag.quantile_ns(0.99).unwrap_or(0);
-    let detail = match passed {
-        true => format!("p99 of the client's send lag: {:.2} ms", lag_ns as f64 / 1e6),
-        false => format!("the client is saturated: {}", verdict.reason),
-    };
-    Check { name: "client".to_owned(), passed, detail }
-}
-
-fn accounting(topology: Topology) -> Accounting {
-    let on_way = match topology {
-        Topology::Dut => Place::Dut,
-        Topology::Direct => Place::Sink,
-    };
-    let point =
-        |name, source, counter| PointRule { name, counters: Selection::new(source, &[counter]) };
-    let lost = |name: &str, place| DropRule::new(name, DUE, place, Selection::new(CLIENT, &[name]));
-    let failed = FAILURE_NAMES.iter().map(|(failure, name, _)| {
-        let place = match failure {
-            // Neither has left the client's host.
-            Failure::Ports | Failure::Source => Place::Generator,
-            _ => on_way,
-        };
-        lost(&format!("{FAILED}{name}"), place)
-    });
-    // Those that found no free connection had to wait for answers on all of them.
-    let others = [lost("unsent", on_way), lost("unfinished", Place::Generator)];
-    Accounting {
-        points: vec![point(DUE, CLIENT, "due"), point(ANSWERED, CLIENT, ANSWERED)],
-        drops: failed.chain(others).collect(),
-        // The DUT drops packets, none of which is a request: TCP sends them again.
-        connections: Some(Vec::new()),
-        ..Accounting::default()
-    }
+    requests::kept_rate(verdict.kind.name(), &verdict.reason, lag_ns)
 }
 
 #[cfg(test)]
@@ -444,20 +370,6 @@ mod tests {
         let three = ["198.18.10.0/24", "198.18.11.0/24", "198.18.12.0/24"];
         assert_eq!(networks("198.18.10.200-198.18.12.1"), three);
         assert_eq!(networks("2001:2:0:10::1"), ["2001:2:0:10::/120"]);
-    }
-
-    #[test]
-    fn every_request_is_answered_or_has_a_reason() {
-        let rules = accounting(Topology::Dut);
-        let client = [("due", 100), (ANSWERED, 90), ("unsent", 3), ("failed_reset", 7)];
-        let client = BTreeMap::from(client.map(|(name, count)| (name.to_owned(), count)));
-        let zero: BTreeMap<String, u64> = client.keys().map(|name| (name.clone(), 0)).collect();
-        let of = |counts: BTreeMap<String, u64>| Counters::from([(CLIENT.to_owned(), counts)]);
-        let found = rules.account(None, &of(zero), &of(client)).expect("all are there");
-        assert_eq!((found.ledger.residual_packets, found.ledger.lost_packets()), (0, 10));
-        assert!(both_ends(90, 90).passed && both_ends(90, 95).passed && !both_ends(90, 89).passed);
-        let names: Vec<&str> = rules.drops.iter().map(|rule| rule.name.as_str()).collect();
-        assert_eq!(names.len(), FAILURE_NAMES.len() + 2);
     }
 
     #[test]

@@ -9,9 +9,7 @@ use weir_results::record::Check;
 use super::layout::Port;
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
 
-/// Sources of the counters of the two ends.
-pub(super) const CLIENT: &str = "client";
-pub(super) const SERVER: &str = "server";
+pub(super) use crate::testbed::requests::{CLIENT, SERVER};
 
 /// A place where one of the ends is.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::ssh_hosts::{Next, SshHosts};
-use crate::common::{Lab, assert_exit, json, lost_nothing, run, stderr, stdout, trials};
+use crate::common::{
+    Lab, assert_exit, json, lost_nothing, run, stderr, stdout, trials, unless_starved,
+};
 
 /// How long a test waits for something that happens within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -253,6 +255,101 @@ fn a_campaign_of_2_by_2_by_2_ends_in_a_report_with_valid_verdicts() {
     // With nothing to do, nothing is done.
     assert_exit(&run(&["lab", "resume", &lab.arg("out"), "--yes"]), 0);
     assert_eq!(hosts.dut().boots(), 9);
+}
+
+const REQUESTS: &str = r#"
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[traffic]]
+name = "paced"
+kind = "http"
+src = "198.18.0.2"
+dst = "198.19.0.2:80"
+connections = 4
+rate = "500"
+
+[[traffic]]
+name = "many"
+kind = "http"
+src = "198.18.64.1-198.18.64.254"
+dst = "198.19.0.2:81"
+connections = 8
+keepalive = 1
+close = "rst"
+reply = "16Ki"
+"#;
+
+#[test]
+fn requests_between_machines_are_accounted_for_and_timed() {
+    let name = "requests_between_machines_are_accounted_for_and_timed";
+    let Some(hosts) = machines(name) else { return };
+    for (machine, network, by) in [
+        ("gen", "198.19.0.0/24", "198.18.0.1"),
+        ("recv", "198.18.0.0/16", "198.19.0.1"),
+        ("dut", "198.18.64.0/24", "198.18.0.2"),
+    ] {
+        let route = format!("ip route add {network} via {by}");
+        on(&hosts, machine, &route);
+        // The DUT starts anew for every run.
+        let script = hosts.host(machine).path("/etc/rc.local");
+        fs::write(&script, format!("#!/bin/sh\n{route}\n")).expect("writable");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its own file");
+    }
+    let text = spec(&hosts, "iterations = 1", "", REQUESTS)
+        .replace("options = \"--backend packet\"\n", "")
+        .replace("drain = ", "latency = \"500ms\"\ndrain = ");
+    unless_starved(name, || requests_add_up(&Lab::new(&text, &[])));
+    // Nothing of the client's addresses is left.
+    let routes = on(&hosts, "gen", "ip route show table local");
+    assert!(!routes.contains("198.18.64.0/24"), "{routes}");
+    // What cannot be is refused by name.
+    for (from, to, part) in [
+        ("198.18.0.2\"", "198.18.0.2-198.18.0.4\"", "all hosts of a network"),
+        ("driver = \"weir\"", "driver = \"pkt-gen\"", "requests are made and answered by"),
+    ] {
+        let lab = Lab::new(&text.replacen(from, to, 1), &[]);
+        let refused = lab.run(&["--yes"]);
+        assert_exit(&refused, 2);
+        assert!(stderr(&refused).contains(part), "{part}: {}", stderr(&refused));
+    }
+}
+
+/// Two trials whose ledgers are whole, with latency. An error if the client was late.
+fn requests_add_up(lab: &Lab) -> Result<(), String> {
+    let ran = lab.run(&["--yes"]);
+    let out = lab.path("out");
+    let found = trials(&out);
+    assert_eq!(found.len(), 2, "{}", stderr(&ran));
+    for (path, trial) in &found {
+        let checks = trial["checks"].as_array().expect("checks");
+        let check = |name: &str| checks.iter().find(|check| check["name"] == name);
+        // A trial that was not measured has no such check, and fails below.
+        if check("client").is_some_and(|check| check["passed"] == false) {
+            return Err(format!("{checks:?}"));
+        }
+        assert!(check("server").is_some_and(|check| check["passed"] == true), "{trial:#}");
+        if trial["latency"].is_null() {
+            return Err(format!("the client was late while it timed requests: {checks:?}"));
+        }
+        let points = trial["ledger"]["points"].as_array().expect("points");
+        let names: Vec<&str> =
+            points.iter().map(|point| point["name"].as_str().expect("a name")).collect();
+        assert_eq!(names, ["requests_due", "answered"], "{}: {trial:#}", path.display());
+        assert!(points[1]["packets"].as_u64() > Some(100), "{trial:#}");
+        assert_eq!(trial["ledger"]["residual_packets"], 0, "{trial:#}");
+        assert!(trial["latency"]["sample_count"].as_u64() > Some(10), "{trial:#}");
+    }
+    let verdicts = verdicts(&out);
+    assert!(verdicts.iter().all(|(kind, _)| kind != "invalid"), "{verdicts:#?}");
+    let said = stdout(&ran);
+    assert!(said.contains("req/s"), "{said}");
+    let log = fs::read_to_string(out.join("host.log")).expect("a log");
+    for part in ["http serve", "/b/16384", "--source 198.18.64.0/24"] {
+        assert!(log.contains(part), "{part} is not in the log of commands");
+    }
+    Ok(())
 }
 
 /// What a machine does at its start, for no longer than a test takes.

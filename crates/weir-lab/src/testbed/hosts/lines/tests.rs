@@ -41,6 +41,25 @@ fn pkt_gens_scaled_units_are_refused() {
 }
 
 #[test]
+fn clients_and_servers_of_requests_are_read() {
+    let counts = "\"counts\":{\"due\":9,\"answered\":7,\"received_bytes\":640}";
+    let parsed = lines(
+        DriverKind::Weir,
+        &format!(
+            "{{\"kind\":\"second\",\"t_ns\":5,\"phase\":\"running\",{counts}}}\n\
+             {{\"kind\":\"result\",\"duration_ns\":8,{counts}}}\n\
+             {{\"kind\":\"interval\",\"t_ns\":3,\"requests\":8,\"responses_2xx\":7}}\n\
+             {{\"kind\":\"total\",\"t_ns\":4,\"responses_2xx\":8}}\n"
+        ),
+    );
+    let client = Count { packets: 9, bytes: Some(640), accepted: Some(7), ..Count::default() };
+    assert_eq!(parsed[0], Parsed::Count(Count { t_ns: Some(5), ..client }));
+    assert_eq!(parsed[1], Parsed::Total(client));
+    let served = |t_ns, packets| Count { t_ns: Some(t_ns), packets, ..Count::default() };
+    assert_eq!(parsed[2..], [Parsed::Count(served(3, 7)), Parsed::Total(served(4, 8))]);
+}
+
+#[test]
 fn weirs_own_objects_are_read_and_other_text_is_not() {
     let parsed = lines(
         DriverKind::Weir,
