@@ -2,6 +2,7 @@
 //! are there, how long it takes to open them, and what each costs in user space.
 
 use std::fs;
+use std::io::Seek as _;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -75,10 +76,12 @@ fn run(
     let (count, workers) = (format!("--connections={count}"), format!("--workers={workers}"));
     let words = ["http", "--json", &url, &count, &workers, "--source", SOURCES, HOLD];
     let more = ["--connect-rate=15k", "--rate=1", "--keepalive=1000", "--close=rst"];
-    let start = || {
+    let mut result = tempfile::tempfile()?;
+    let start = || -> std::io::Result<Child> {
         let mut command = Command::new(&settings.weir);
         command.args(words).args(more).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        // A result with every bucket of its histograms is longer than a pipe.
+        command.stdout(result.try_clone()?).stderr(Stdio::piped()).spawn()
     };
     let mut child = bed.client.run(start)??;
     let watched = watch(&mut child, cancel);
@@ -87,7 +90,8 @@ fn run(
     }
     let output = child.wait_with_output()?;
     let anonymous_bytes = watched?;
-    let result = serde_json::from_slice(&output.stdout)
+    result.rewind()?;
+    let result = serde_json::from_reader(result)
         .map_err(|_| format!("weir http: {}", String::from_utf8_lossy(&output.stderr)))?;
     Ok(Run { result, anonymous_bytes })
 }

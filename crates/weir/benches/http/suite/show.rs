@@ -14,6 +14,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     limits::table(&outcome.machine, HEAD, &outcome.rows, |unit, value| match unit {
         "connections/s" | "requests/s" => format!("{:.1} k/s", value / 1e3),
         "times" => format!("{value:.2}"),
+        "B" | "s" => format!("{value:.1} {unit}"),
         _ => format!("{:.4} %", value * 100.0),
     })
 }

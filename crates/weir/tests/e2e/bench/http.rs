@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use suite::rows::selected;
-use suite::rows::{CONNECT, HELD, LEDGER_FW, LEDGER_NFT, NGINX, TIMES_NGINX, TIMES_SOCKETS};
+use suite::rows::{CONNECT, HELD, LEDGER_FW, LEDGER_NFT, MEMORY, NGINX, OPENING};
 use suite::rows::{OHA_64, OHA_1000, TIMES_OHA_64, TIMES_OHA_1000};
+use suite::rows::{TIMES_NGINX, TIMES_SOCKETS};
 use suite::rows::{TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE, WRK_64, WRK_1000, WRK_CLOSE};
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
@@ -62,6 +63,12 @@ fn the_benchmark_runs_and_reports() {
         }
         assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
+    }
+    // Neither is a share.
+    for (name, unit) in [(MEMORY, " B"), (OPENING, " s")] {
+        let what = outcome.rows.iter().find(|row| row.spec.name == name).expect("a row").spec.what;
+        let line = table.lines().find(|line| line.starts_with(what));
+        assert!(line.is_some_and(|line| line.contains(unit) && !line.contains('%')), "{table}");
     }
     let held = entry(&json, HELD)["value"].as_f64();
     assert!(held.is_some_and(|share| share > 0.9), "{table}");
