@@ -463,3 +463,44 @@ fn entries_of_tables_are_counted_over_the_files_of_anchors() {
     assert_exit(&ran, 2);
     assert!(stderr(&ran).contains(&line), "{}", stderr(&ran));
 }
+
+/// A text with the parameters of a DUT, and the first value of each sweep, in place of their names.
+fn filled(text: &str, lab: &toml::Table, dut: &toml::Value) -> String {
+    let sweeps = lab.get("sweep").and_then(toml::Value::as_array).into_iter().flatten();
+    let sweeps = sweeps.map(|sweep| {
+        let value = sweep["values"][0].to_string();
+        // A count is filled in as digits.
+        let count = weir_wire::units::parse_count(value.trim_matches('"'));
+        (sweep["name"].to_string(), count.map_or(value, |count| count.to_string()))
+    });
+    let parameters = dut.get("parameters").and_then(toml::Value::as_table).into_iter().flatten();
+    let parameters = parameters.map(|(name, value)| (name.clone(), value.to_string()));
+    sweeps.chain(parameters).fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{}}}", name.trim_matches('"')), value.trim_matches('"'))
+    })
+}
+
+#[test]
+fn the_rulesets_of_the_labs_are_right() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let folders = fs::read_dir(&labs).expect("a directory").map(|entry| entry.expect("one").path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+    let files = files.map(|entry| entry.expect("one").path());
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut checked = Vec::new();
+    for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "toml")) {
+        let lab: toml::Table =
+            fs::read_to_string(&file).expect("readable").parse().expect("it is TOML");
+        let duts = lab.get("dut").and_then(toml::Value::as_array).into_iter().flatten();
+        for dut in duts.filter(|dut| dut["kind"].as_str() == Some("weir-fw")) {
+            let rules = file.with_file_name(dut["files"]["pf"].as_str().expect("a name"));
+            let rules = fs::read_to_string(rules).expect("readable");
+            let conf = dir.path().join("pf.conf");
+            fs::write(&conf, filled(&rules, &lab, dut)).expect("writable");
+            let output = run(&["fw", "check", conf.to_str().expect("a path")]);
+            assert_eq!(output.status.code(), Some(0), "{}: {}", file.display(), stderr(&output));
+            checked.push(file.clone());
+        }
+    }
+    assert!(checked.len() >= 7, "{checked:?}");
+}
