@@ -330,7 +330,9 @@ fn requests_add_up(lab: &Lab) -> Result<(), String> {
             return Err(format!("{checks:?}"));
         }
         assert!(check("server").is_some_and(|check| check["passed"] == true), "{trial:#}");
-        if trial["latency"].is_null() {
+        // Half of what a closed loop has reached may be too much for it beside other tests.
+        let is_paced = check("client").is_some();
+        if is_paced && trial["latency"].is_null() {
             return Err(format!("the client was late while it timed requests: {checks:?}"));
         }
         let points = trial["ledger"]["points"].as_array().expect("points");
@@ -339,7 +341,7 @@ fn requests_add_up(lab: &Lab) -> Result<(), String> {
         assert_eq!(names, ["requests_due", "answered"], "{}: {trial:#}", path.display());
         assert!(points[1]["packets"].as_u64() > Some(100), "{trial:#}");
         assert_eq!(trial["ledger"]["residual_packets"], 0, "{trial:#}");
-        assert!(trial["latency"]["sample_count"].as_u64() > Some(10), "{trial:#}");
+        assert!(!is_paced || trial["latency"]["sample_count"].as_u64() > Some(10), "{trial:#}");
     }
     let verdicts = verdicts(&out);
     assert!(verdicts.iter().all(|(kind, _)| kind != "invalid"), "{verdicts:#?}");
