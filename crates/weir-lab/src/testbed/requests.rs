@@ -2,6 +2,7 @@
 //! accounts for every request. It reads nothing, and decides nothing about a figure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_http::figures::{Counts, FAILURE_NAMES, Failure};
 use weir_http::served::Served;
@@ -9,8 +10,9 @@ use weir_http::verdict::Kind;
 use weir_results::accounting::Accounting;
 use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
 use weir_results::record::Check;
+use weir_wire::units::Rate;
 
-use super::Topology;
+use super::{Burst, TestbedError, Topology};
 
 /// Sources of the counters of the two ends.
 pub(super) const CLIENT: &str = "client";
@@ -21,6 +23,33 @@ const DUE: &str = "requests_due";
 const ANSWERED: &str = "answered";
 /// The client's counts of what went wrong have this before their names.
 const FAILED: &str = "failed_";
+
+/// What a burst asks of a client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// Without it the loop is closed.
+    pub(super) rate_rps: Option<f64>,
+    /// How many requests, and the time in which that many are due.
+    pub(super) limit: Option<(u64, Duration)>,
+}
+
+impl Asked {
+    /// What this burst asks.
+    pub(super) fn of(burst: &Burst) -> Result<Self, TestbedError> {
+        let rate_rps = match burst.rate {
+            Rate::Pps(rate_rps) => Some(rate_rps),
+            Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
+        };
+        if burst.packet_limit.is_some() && rate_rps.is_none() {
+            return Err(TestbedError::new("a number of requests needs a rate"));
+        }
+        // The first of them is due at once, the last half a distance before the end.
+        let limit = burst.packet_limit.zip(rate_rps).map(|(count, rate_rps)| {
+            (count, Duration::from_secs_f64((count as f64 - 0.5) / rate_rps))
+        });
+        Ok(Self { rate_rps, limit })
+    }
+}
 
 /// Every count of both ends.
 pub(super) fn counters(counts: &Counts, served: &Served) -> Counters {

@@ -13,6 +13,14 @@ use super::lines::{Count, Lines, Parsed};
 const WORDS_MAX: usize = 4;
 const WORDS_LENGTH_MAX: usize = 500;
 
+/// How much later than a question a line must come to answer it: it was written before it came.
+const UNDER_WAY: Duration = Duration::from_millis(150);
+
+/// From when on a line that comes was written after now.
+pub(super) fn asked_now() -> Instant {
+    Instant::now() + UNDER_WAY
+}
+
 /// A count and when it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {

@@ -25,18 +25,17 @@ use weir_wire::range::Span as _;
 use weir_wire::stream::StreamSpec;
 use weir_wire::units::Rate;
 
-use super::feed::{Arrived, Feed};
+use super::feed::{self, Arrived, Feed};
 use super::line;
 use super::parts::Parts;
 use super::program::Program;
 use crate::model::{DriverKind, EndSpec, HostsSpec};
 use crate::testbed::netns::CONNECT_RATE_CPS;
+use crate::testbed::requests::Asked;
 use crate::testbed::{Burst, Observed, Reading, TestbedError, requests};
 
 /// How long a program may take until it says where it stands, beside opening its connections.
 const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// How much later than a question a line must come to answer it: it was written before it came.
-const UNDER_WAY: Duration = Duration::from_millis(150);
 /// How long an answering line of the server's may take: there is one a second.
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
 /// A run that is ended by a signal is no longer than this.
@@ -183,13 +182,10 @@ impl Requests {
         if close == connect::Close::Rst {
             words.push("--close rst".to_owned());
         }
-        let rate_rps = match burst.rate {
-            Rate::Pps(rate_rps) => Some(rate_rps),
-            Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
-        };
+        let Asked { rate_rps, limit } = Asked::of(burst)?;
         words.extend(rate_rps.map(|rate_rps| format!("--rate {rate_rps:.3}")));
-        match (burst.packet_limit, rate_rps) {
-            (None, _) => {
+        match limit {
+            None => {
                 words.push(format!("--connections {connections} --duration {LONGEST}"));
                 if !self.opens_with_requests() {
                     words.push(format!("--connect-rate {CONNECT_RATE_CPS}"));
@@ -199,13 +195,8 @@ impl Requests {
                 words.extend(keepalive.map(|most| format!("--keepalive {most}")));
                 words.extend(end.driver.options.clone());
             }
-            (Some(_), None) => {
-                return Err(TestbedError::new("a number of requests needs a rate"));
-            }
-            (Some(count), Some(rate_rps)) => {
-                // The first of them is due at once, the last half a distance before the end. No
-                // connection is opened that no request needs.
-                let duration = Duration::from_secs_f64((count as f64 - 0.5) / rate_rps);
+            // No connection is opened that no request needs.
+            Some((count, duration)) => {
                 let (connections, duration_us) = (count.min(connections), duration.as_micros());
                 words.push(format!("--connections {connections} --duration {duration_us}us"));
                 words.push(format!("--keepalive 1 --workers 1 --timeout {PROBE_TIMEOUT}"));
@@ -291,10 +282,9 @@ impl Requests {
 
     /// What the server has answered below status 300 by now.
     fn answered_by_server(&mut self) -> Result<u64, TestbedError> {
-        let asked = Instant::now() + UNDER_WAY;
+        let asked = feed::asked_now();
         let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
-        let waited =
-            self.server.wait(UNDER_WAY + LINE_PATIENCE, &self.cancel, "said nothing more", answers);
+        let waited = self.server.wait(LINE_PATIENCE, &self.cancel, "said nothing more", answers);
         if let Some(why) = self.server.feed.unusable() {
             return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
         }

@@ -21,7 +21,7 @@ use weir_results::traffic::Traffic;
 use weir_wire::units::{Rate, whole_ns};
 
 use super::activity::Activities;
-use super::feed::{Arrived, Feed};
+use super::feed::{self, Arrived, Feed};
 use super::line::{self, Ask};
 use super::lines::Count;
 use super::parts::Parts;
@@ -36,8 +36,6 @@ mod accounting;
 
 /// How long a program may take until it shows its first count: pkt-gen waits for its link.
 const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// How much later than a question a line must come to answer it: it was written before it came.
-const UNDER_WAY: Duration = Duration::from_millis(150);
 /// How long an answering line may take beside the distance of the lines.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
 /// How much later than another a line may come, and how much faster than another a clock may go.
@@ -160,7 +158,7 @@ impl HostsRig {
             let who = self.parts.receiver.name();
             return Err(TestbedError::voids_trial(format!("receiver {who}: {why}")));
         }
-        let asked = Instant::now() + UNDER_WAY;
+        let asked = feed::asked_now();
         let deadline = asked + 2 * self.sample + LINE_PATIENCE;
         let came = receiver.feed.wait(deadline, |last| last.is_some_and(|last| last.at >= asked));
         // A command may print only what is new: its last line stands then.

@@ -28,11 +28,12 @@ use weir_results::counters::{Counters, Place};
 use weir_results::record::{Check, Delays};
 use weir_results::traffic::{Http, Traffic, connect};
 use weir_wire::range::{AddrRange, Span as _};
-use weir_wire::units::{Rate, whole_ns};
+use weir_wire::units::whole_ns;
 
 use super::layout::Port;
 use super::pair::{Pair, Site};
 use super::parts::inside;
+use crate::testbed::requests::Asked;
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology, requests};
 
 /// The client says so often where it stands.
@@ -233,22 +234,13 @@ fn networks(range: &AddrRange) -> Vec<Prefix> {
 impl Pair for HttpEnds {
     fn start(&mut self, burst: &Burst) -> Result<(), TestbedError> {
         let mut pool = self.pool.clone();
-        let rate_per_s = match burst.rate {
-            Rate::Pps(rate_rps) => Some(rate_rps),
-            Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
-        };
-        if let Some(rate_per_s) = rate_per_s {
+        let Asked { rate_rps, limit } = Asked::of(burst)?;
+        if let Some(rate_per_s) = rate_rps {
             pool.config.load =
                 Load::Open(Pace { arrivals: Arrivals::Constant, rate_per_s, ramp_ns: 0 });
         }
-        if burst.packet_limit.is_some() && rate_per_s.is_none() {
-            return Err(TestbedError::new("a number of requests needs a rate"));
-        }
-        let limit = burst.packet_limit.zip(rate_per_s);
-        // The first of them is due at once, the last half a distance before the end.
-        let duration =
-            limit.map(|(count, rate)| Duration::from_secs_f64((count as f64 - 0.5) / rate));
-        if let Some(count) = burst.packet_limit {
+        let duration = limit.map(|(_, duration)| duration);
+        if let Some((count, _)) = limit {
             // A probe: no connection is opened that no request needs.
             pool.config.connections = count.min(pool.config.connections);
             pool.config.keepalive = Some(1);
@@ -260,7 +252,7 @@ impl Pair for HttpEnds {
         let is_stopped = || cancel.signal().is_some();
         let start = || Running::start(program, &pool, duration, &is_stopped);
         let running = inside(&self.client, start)?;
-        self.rate_rps = rate_per_s;
+        self.rate_rps = rate_rps;
         self.running = Some(RefCell::new(running));
         Ok(())
     }
