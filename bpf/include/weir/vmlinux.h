@@ -150,6 +150,15 @@ enum tcx_action_base {
 	TCX_REDIRECT = 7,
 };
 
+/* bpf_redirect_neigh() */
+struct bpf_redir_neigh {
+	__u32 nh_family;	/* AF_* */
+	union {
+		__be32 ipv4_nh;
+		__be32 ipv6_nh[4];
+	};
+};
+
 /* bpf_redirect(): into the interface's receive path instead of out of it. */
 enum { BPF_F_INGRESS = 1 << 0 };
 

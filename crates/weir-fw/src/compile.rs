@@ -12,7 +12,9 @@
 mod action;
 mod classes;
 mod criteria;
+mod gateways;
 pub mod known;
+mod numbers;
 mod scrub;
 pub(crate) mod translation;
 
@@ -33,9 +35,11 @@ use crate::image::{
 };
 use crate::image::{decision, image_flags};
 use crate::refuse;
-use known::{ID_COUNT_MAX, Known, NoTags, OfStates, RuleKey, TAG_COUNT_MAX};
+use known::{Gateway, ID_COUNT_MAX, Known, OfStates, RuleKey, TAG_COUNT_MAX};
+use numbers::Exhausted;
 
 pub use criteria::TableName;
+pub(crate) use gateways::Numbered;
 
 /// Rules that an image may have, those of anchors that are entered twice counted twice.
 pub const RULE_COUNT_MAX: usize = 1_000_000;
@@ -97,6 +101,9 @@ pub struct Compiled {
     /// What each of them changes in packets, and behind that what lists change by direction and
     /// interface: `weir_fw_scrub` of layout.h. Nothing if none changes anything.
     scrubs: Vec<u64>,
+    gateways: Vec<image::Gateways>,
+    /// What all numbers of gateways stand for.
+    pub(crate) numbered: Vec<Numbered>,
     operands: Vec<u8>,
     /// The rules, one entry for each identifier, in the order of the evaluator: the filter rules,
     /// and then those of FreeBSD's lists that translate.
@@ -137,6 +144,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         return Err(limit("rules", steps.len(), RULE_COUNT_MAX));
     }
     let tags = tags(input, &mut known)?;
+    let gateway_numbers = gateways::numbers(input, &mut known)?;
     let mut builder = Builder {
         names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,
@@ -147,6 +155,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         actions: Vec::with_capacity(steps.len()),
         translations: Vec::with_capacity(steps.len()),
         scrubs: Vec::with_capacity(steps.len()),
+        gateway_numbers,
+        gateways: Vec::new(),
         open: Vec::new(),
     };
     for step in steps {
@@ -164,6 +174,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     compiled.header.list_ends = list_ends;
     compiled.header.skipped = skipped(input);
     compiled.change_by(&scrubs);
+    compiled.numbered = gateways::numbered(&compiled.known, input.slots);
     compiled.fresh =
         compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
@@ -180,15 +191,18 @@ fn limit(what: &str, count: usize, count_max: usize) -> Refused {
 /// The numbers of the tags that rules give.
 fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refused> {
     let rules = || input.evaluator.rules();
-    let given: BTreeSet<Text> = rules().filter_map(|rule| rule.options.tag.clone()).collect();
-    known.assign_tags(&given).map_err(|NoTags { given_count, held_count }| {
+    let names = rules().filter_map(|rule| rule.options.tag.as_deref());
+    let given: BTreeSet<String> = names.map(ToOwned::to_owned).collect();
+    let assigned = known.tags.assign(&given, TAG_COUNT_MAX);
+    let assigned = assigned.map_err(|Exhausted { given_count, held_count }| {
         let span = rules().find(|rule| rule.options.tag.is_some()).map(|rule| rule.span);
         let message = format!(
             "states keep at most {TAG_COUNT_MAX} different tags, and rules give {given_count}, \
              besides {held_count} of earlier rulesets that states still have"
         );
         refused(span.unwrap_or_default(), message)
-    })
+    })?;
+    Ok(assigned.into_iter().map(|(name, number)| (name.as_str().into(), number)).collect())
 }
 
 /// The rules with their identifiers.
@@ -238,6 +252,8 @@ struct Builder<'a> {
     actions: Vec<image::Rule>,
     translations: Vec<Option<Translation>>,
     scrubs: Vec<u64>,
+    gateway_numbers: HashMap<Gateway, u16>,
+    gateways: Vec<image::Gateways>,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -282,6 +298,7 @@ impl<'a> Builder<'a> {
         action.id = self.ids.get(&rule.id).copied().unwrap_or(0);
         action.number = rule.number;
         action.anchor = self.anchor(rule.anchor);
+        action.gateways = self.gateways(rule.rule)?;
         action.kind = kind.unwrap_or(action.kind);
         self.criteria.push(criteria);
         self.actions.push(action);
@@ -346,7 +363,9 @@ impl<'a> Builder<'a> {
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
-        flag(image_flags::STAGES, !translates && !self.actions.iter().any(is_elsewhere));
+        flag(image_flags::GATEWAYS, !self.gateways.is_empty());
+        let is_plain = !translates && self.gateways.is_empty();
+        flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
         let header = Header {
             flags,
@@ -360,6 +379,8 @@ impl<'a> Builder<'a> {
             actions: self.actions,
             translations: self.translations,
             scrubs: self.scrubs,
+            gateways: self.gateways,
+            numbered: Vec::new(),
             operands: self.names.operands,
             rules,
             tables: self.names.tables,
@@ -463,6 +484,8 @@ impl Compiled {
         }
         header.scrubs_at = padded(&mut out);
         out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
+        header.gateways_at = padded(&mut out);
+        self.gateways.iter().for_each(|pool| pool.write(&mut out));
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));

@@ -2,7 +2,7 @@
 
 use weir_bpf::firewall::layout::{
     HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, TIMEOUT_COUNT, choice, criteria, direction,
-    family, image, place, rule, rule_kind, target, translation,
+    family, gateways, image, place, rule, rule_kind, target, translation,
 };
 
 pub use weir_bpf::firewall::layout::{asks, decision_flags as decision, image_flags};
@@ -177,6 +177,7 @@ pub struct Rule {
     pub profile: u8,
     pub rst_ttl: u8,
     pub icmp_code: [u8; 2],
+    pub gateways: u8,
     pub prio: [u8; 2],
     pub tag: u16,
     pub overload: u16,
@@ -206,6 +207,7 @@ impl Rule {
         line.put(rule::PROFILE, &[self.profile]);
         line.put(rule::RST_TTL, &[self.rst_ttl]);
         line.put(rule::ICMP_CODE, &self.icmp_code);
+        line.put(rule::GATEWAYS, &[self.gateways]);
         line.put(rule::PRIO, &self.prio);
         line.put(rule::TAG, &self.tag.to_ne_bytes());
         line.put(rule::OVERLOAD, &self.overload.to_ne_bytes());
@@ -279,6 +281,32 @@ impl Translation {
     }
 }
 
+/// `struct weir_fw_gateways`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Gateways {
+    /// By family, 16 at most.
+    pub(crate) numbers: [Vec<u8>; 2],
+    pub(crate) is_reply: bool,
+    pub(crate) choice: Choice,
+    pub(crate) seed: u64,
+}
+
+impl Gateways {
+    /// Appends the struct.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut line = Bytes::<{ gateways::SIZE_BYTES as usize }>::new();
+        for (at, numbers) in [0, 16].into_iter().zip(&self.numbers) {
+            line.put(gateways::NUMBER + at, numbers);
+        }
+        let count = |numbers: &Vec<u8>| u8::try_from(numbers.len()).unwrap_or(0);
+        line.put(gateways::COUNT, &self.numbers.each_ref().map(count));
+        line.put(gateways::IS_REPLY, &[u8::from(self.is_reply)]);
+        line.put(gateways::CHOICE, &[self.choice as u8]);
+        line.put(gateways::SEED, &self.seed.to_ne_bytes());
+        out.extend(line.0);
+    }
+}
+
 /// `struct weir_fw_image`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -302,6 +330,7 @@ pub struct Header {
     /// Where `scrub` ends, which stands there twice.
     pub scrub_end: u32,
     pub scrubs_at: u32,
+    pub gateways_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -348,6 +377,7 @@ impl Header {
             (image::NAT_END, self.list_ends[3]),
             (image::SCRUB_END, self.scrub_end),
             (image::SCRUBS_AT, self.scrubs_at),
+            (image::GATEWAYS_AT, self.gateways_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

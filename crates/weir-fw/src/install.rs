@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{
-    BLANK_AT, CONTROL_TRANSLATED, IMAGE_MAGIC, PAGE_BYTES, control, image, image_flags,
-    rule_counters,
+    BLANK_AT, CONTROL_ROUTED, CONTROL_TRANSLATED, GATEWAYS_AT, IMAGE_MAGIC, PAGE_BYTES, control,
+    gateway, image, image_flags, rule_counters,
 };
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
@@ -17,7 +17,7 @@ use weir_rules::ir::{Ruleset, TableEntry};
 use weir_rules::value::Text;
 
 use crate::compile::known::{Known, SLAB_RULE_COUNT};
-use crate::compile::{Compiled, TableName};
+use crate::compile::{Compiled, Numbered, TableName};
 use crate::heap::{Heap, HeapError, Kind, Memory};
 use crate::prefix::{self, TooLarge};
 
@@ -106,6 +106,7 @@ pub struct Prepared {
     image_at: u32,
     known: Known,
     placed: Vec<u32>,
+    gateways: Vec<Numbered>,
 }
 
 impl Prepared {
@@ -191,7 +192,8 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         match self.write(compiled, evaluator, contents, &mut placed) {
             Ok((image_at, known)) => {
                 placed.push(image_at);
-                Ok(Prepared { image_at, known, placed })
+                let gateways = compiled.numbered.clone();
+                Ok(Prepared { image_at, known, placed, gateways })
             }
             Err(error) => {
                 for at in placed {
@@ -208,12 +210,19 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
     /// [`HeapError::Damaged`].
     pub fn commit(&self, prepared: Prepared, now_ns: u64) -> Result<Known, HeapError> {
         let old = self.memory.load32(control::ACTIVE);
-        // Before any packet can have made an alias. The engine takes it away when there are none.
-        let flags = self.memory.load32(prepared.image_at + image::FLAGS);
-        if flags & image_flags::TRANSLATES != 0 {
-            let flags = self.memory.load32(control::FLAGS);
-            self.memory.store32(control::FLAGS, flags | CONTROL_TRANSLATED);
+        for Numbered { number, line } in &prepared.gateways {
+            self.memory.write(GATEWAYS_AT + number * gateway::SIZE_BYTES, line);
         }
+        // Before any packet can have made an alias, or got a gateway. The engine takes them away
+        // when there are none.
+        let of_image = self.memory.load32(prepared.image_at + image::FLAGS);
+        let mut flags = self.memory.load32(control::FLAGS);
+        for (of_rules, of_states) in
+            [(image_flags::TRANSLATES, CONTROL_TRANSLATED), (image_flags::GATEWAYS, CONTROL_ROUTED)]
+        {
+            flags |= if of_image & of_rules == 0 { 0 } else { of_states };
+        }
+        self.memory.store32(control::FLAGS, flags);
         self.memory.store32(control::ACTIVE, prepared.image_at);
         self.retire_image(old, now_ns)?;
         Ok(prepared.known)

@@ -14,6 +14,7 @@ use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions
 use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
+mod route;
 #[cfg(test)]
 mod tests;
 mod translation;
@@ -62,8 +63,12 @@ refusals! {
         "ports are chosen from one range";
     EndpointIndependent: "endpoint-independent",
         "a port is free or taken for each destination by itself";
-    Route: "route-to, reply-to, dup-to",
-        "the kernel's routing table decides where packets go";
+    DupTo: "dup-to",
+        "packets are not sent twice";
+    RouteStateless: "route-to, reply-to in a rule with no state",
+        "a state keeps where its packets go";
+    RoutePool: "route-to, reply-to with a network, a table, (interface), a weight or least-states",
+        "a gateway is an address, or an interface alone";
     Ether: "ether",
         "layer 2 is not filtered";
     ReassembleNoDf: "set reassemble yes no-df",
@@ -307,7 +312,6 @@ impl Found {
             (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
             (Refusal::ScrubTag, asks_more),
             (Refusal::ScrubAnchor, rule.anchor.is_some()),
-            (Refusal::Route, rule.route.is_some()),
             (Refusal::Os, rule.os.is_some()),
             (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
             (Refusal::RoutingTable, is_other_table(options.rtable)),
@@ -362,7 +366,6 @@ impl Found {
 fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let options = &rule.options;
     let mut found = vec![
-        (Refusal::Route, rule.route.is_some()),
         (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
         (Refusal::Os, rule.os.is_some()),
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
@@ -379,6 +382,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
         (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
     ];
+    found.extend(route::refusal_of(rule).map(|refusal| (refusal, true)));
     let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
     found.extend(by_ends.map(|refusal| (refusal, true)));
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()

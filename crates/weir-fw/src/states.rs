@@ -87,6 +87,8 @@ pub struct Record {
     pub flags: u32,
     /// Next hops towards end 1 and towards end 0, and the generation in which they were found.
     pub next_hop: [u16; 2],
+    /// Numbers of the gateways towards end 1 and towards end 0; 0: those of the routes.
+    pub gateways: [u8; 2],
     /// Generation of both.
     pub generation: u16,
     /// When it was made, in ticks.
@@ -351,6 +353,14 @@ impl<'a> View<'a> {
         let mut scrubs = 0;
         self.for_all(|record| scrubs |= record.scrubs.iter().fold(0, |all, n| all | 1 << n));
         scrubs
+    }
+
+    /// The numbers of the gateways that states have: a bit for each.
+    #[must_use]
+    pub(crate) fn gateways(&self) -> u32 {
+        let mut gateways = 0;
+        self.for_all(|record| gateways |= record.gateways.iter().fold(0, |all, n| all | 1 << n));
+        gateways
     }
 
     /// Reads the records of a bucket. False if they changed meanwhile.
@@ -672,7 +682,8 @@ fn take_apart(raw: &Raw) -> Record {
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,
-        next_hop: each(state::NEXT_HOP),
+        next_hop: each(state::NEXT_HOP).map(|word| word & ((1 << layout::STATE_GATEWAY_SHIFT) - 1)),
+        gateways: each(state::NEXT_HOP).map(|word| (word >> layout::STATE_GATEWAY_SHIFT) as u8),
         generation: half_word(line, state::GENERATION),
         created_tick: created[0] | created[1] << 16,
         last_tick: word(line, state::LAST_TICK),

@@ -99,6 +99,8 @@ pub struct Features {
     /// How many of a hundred rulesets translate, in either dialect; and packets to and from
     /// translated ends.
     pub translation_percent: u32,
+    /// How many of a hundred rulesets have `route-to` and `reply-to`.
+    pub gateway_percent: u32,
 }
 
 impl Features {
@@ -132,6 +134,7 @@ impl Features {
         specials: true,
         reload: true,
         translation_percent: 35,
+        gateway_percent: 15,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -157,6 +160,7 @@ impl Features {
         specials: false,
         reload: false,
         translation_percent: 0,
+        gateway_percent: 0,
         ..Self::ALL
     };
 }

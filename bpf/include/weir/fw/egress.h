@@ -16,6 +16,7 @@ static __always_inline int weir_fw_judge_egress(struct __sk_buff *skb, bool has_
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_packet *p;
+	__u32 kept = 0;
 	int drop;
 
 	weir_uses_arena();
@@ -37,6 +38,11 @@ static __always_inline int weir_fw_judge_egress(struct __sk_buff *skb, bool has_
 	drop = weir_fw_read_skb(skb, p, has_link);
 	if (drop == WEIR_PARSE_NOT_IP)
 		return TCX_NEXT;
+	if (!drop)
+		kept = weir_gateway_kept(p);
+	p->gateway = kept & WEIR_FW_GATEWAY_COUNT_MAX;
+	if (p->gateway && !(kept & WEIR_GATEWAY_COVERED))
+		p->out_interface = weir_fw_ifslot(weir_gateway_exit(skb, p));
 	return weir_fw_judge_skb(skb, p, scratch, WEIR_FW_OUT, drop);
 }
 

@@ -42,6 +42,7 @@ struct weir_fw_fragments {
 	__u8 is_translated;	/* the first one left with other ends */
 	__u8 to_kernel;		/* the first one was left to it */
 	__u8 protocol;		/* behind all headers of the first one */
+	__u32 gateway;		/* where the first one went; 0: as the routes say */
 	/*
 	 * Whose it is. An entry that goes may be another packet's at once, while another CPU still
 	 * holds it: who has the lock asks whether it is the one that was looked up.
@@ -173,6 +174,7 @@ static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *fra
 		p->src_port = fragments->src_port;
 		p->dst_port = fragments->dst_port;
 		p->protocol = fragments->protocol;
+		p->gateway = fragments->gateway;
 	}
 	if (joined & WEIR_JOIN_OVER)
 		fragments->is_over = 1;
@@ -244,6 +246,7 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	fragments->to_kernel = !!to_kernel;
 	fragments->is_translated = !!(p->flags & WEIR_PACKET_TRANSLATED);
 	fragments->protocol = p->protocol;
+	fragments->gateway = p->gateway;
 	weir_fw_fragment_enter(fragments, p);
 	if (!bpf_map_update_elem(&weir_fragments, &key, fragments, BPF_ANY))
 		return 0;

@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 5,
+	WEIR_FW_IMAGE_VERSION = 6,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 };
 
@@ -37,13 +37,14 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_IF_BOUND = 1 << 7,  /* some rule's states are bound to their interface */
 	WEIR_FW_IMAGE_NO_ROUTE_BACK = 1 << 8, /* rules ask for WEIR_PACKET_NO_ROUTE_BACK */
 	WEIR_FW_IMAGE_NO_ROUTE_TO = 1 << 9, /* and for WEIR_PACKET_NO_ROUTE_TO */
-	/* No rule answers, chooses a routing table, or translates. */
+	/* No rule answers, translates, or chooses a routing table or a gateway. */
 	WEIR_FW_IMAGE_STAGES = 1 << 10,
 	WEIR_FW_IMAGE_TRANSLATES = 1 << 11, /* some rule translates */
 	WEIR_FW_IMAGE_BOUND = 1 << 12, /* `set state-policy if-bound`: of states without a rule */
 	WEIR_FW_IMAGE_SCRUBS = 1 << 13, /* some rule changes packets, one of a list or another */
 	WEIR_FW_IMAGE_SCRUB_LIST = 1 << 14, /* some rule of FreeBSD's list `scrub` does */
 	WEIR_FW_IMAGE_SCRUB_ALL = 1 << 15, /* and not SYNs alone */
+	WEIR_FW_IMAGE_GATEWAYS = 1 << 16, /* some rule has `route-to` or `reply-to` */
 };
 
 struct weir_fw_image {
@@ -85,9 +86,12 @@ struct weir_fw_image {
 	 */
 	__u32 scrub_end;
 	__u32 scrubs_at;	/* __u64 for each rule, those of lists too: enum weir_fw_scrub */
+	/* The third line. */
+	__u32 gateways_at;	/* struct weir_fw_gateways, by weir_fw_rule.gateways */
+	__u32 unused[15];
 };
 
-_Static_assert(sizeof(struct weir_fw_image) == 128, "what every packet reads is its first line");
+_Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
 _Static_assert(WEIR_FW_BLANK_AT + sizeof(struct weir_fw_image) + sizeof(struct weir_fw_profile) <=
 		       WEIR_FW_SCRUBS_AT,
 	       "the blank image ends before the control page goes on");
@@ -203,7 +207,7 @@ struct weir_fw_rule {
 	__u8 profile;		/* timeout table */
 	__u8 rst_ttl;
 	__u8 icmp_code[2];	/* of unreachable, by family */
-	__u8 unused;
+	__u8 gateways;		/* number of its pool of gateways + 1; 0: none */
 	__u8 prio[2];		/* if WEIR_DECISION_SET_PRIO */
 	__u16 tag;		/* that it gives; 0: none */
 	__u16 overload;		/* index of a table + 1; 0: none */
@@ -264,6 +268,20 @@ struct weir_fw_target {
 };
 
 _Static_assert(sizeof(struct weir_fw_target) == 64, "a target is one line");
+
+/* The gateways of a rule with `route-to` or `reply-to`: one line. */
+struct weir_fw_gateways {
+	__u8 number[WEIR_FW_FAMILY_COUNT][16];
+	__u8 count[WEIR_FW_FAMILY_COUNT];
+	__u8 is_reply;		/* `reply-to`; else `route-to` */
+	__u8 choice;		/* WEIR_FW_CHOICE_* */
+	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
+	__u64 seed;		/* of the hash of sources */
+	__u64 unused[2];
+};
+
+_Static_assert(sizeof(struct weir_fw_gateways) == 64 && WEIR_FW_GATEWAY_COUNT_MAX <= 16,
+	       "gateways of a rule are one line");
 
 /* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
 #define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)

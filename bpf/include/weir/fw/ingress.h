@@ -9,6 +9,7 @@
 #include <weir/fw/fib.h>
 #include <weir/fw/forward.h>
 #include <weir/fw/fragment.h>
+#include <weir/fw/gateway.h>
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
 #include <weir/fw/partial.h>
@@ -64,7 +65,9 @@ static __always_inline int weir_fw_to_kernel(struct xdp_md *ctx, const struct we
 		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
 	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
-	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
+	/* One that was on its way out is counted already. */
+	if (p->direction == WEIR_FW_IN)
+		weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->passed_packets++;
 	return XDP_PASS;
 }
@@ -325,10 +328,10 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		/* The first one stands in the log for the whole packet. */
 		hit->flags &= ~(WEIR_HIT_LOG_ALL_A | WEIR_HIT_LOG_ALL_B);
 	}
-	if (hit->covered[WEIR_FW_IN] && weir_fw_logs_all(p, hit))
-		weir_fw_log_ingress(ctx, p, hit);
 	if (is_skipped)
 		return WEIR_FW_CONTINUE;
+	if (hit->covered[WEIR_FW_IN] && weir_fw_logs_all(p, hit))
+		weir_fw_log_ingress(ctx, p, hit);
 	if (!hit->covered[WEIR_FW_IN])
 		return weir_fw_judge_new(ctx, p, hit);
 	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
@@ -336,8 +339,8 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 }
 
 /*
- * The route: the state's own if it is fresh, else the kernel's, which the state then keeps. In the
- * second stage it is there.
+ * The route: the state's own if it is fresh, else that by the packet's gateway, or the kernel's,
+ * which the state then keeps. In the second stage it is there.
  */
 static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_packet *p,
 					 const struct weir_fw_hit *hit,
@@ -348,8 +351,9 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 
 	/* The route that is known was that of the destination on the wire. */
 	if (p->flags & WEIR_PACKET_SECOND)
-		return p->flags & WEIR_PACKET_TRANSLATED ? WEIR_ROUTE_KERNEL : WEIR_ROUTE_FORWARD;
-	if (hit->next_hop && hit->generation == generation) {
+		return p->flags & WEIR_PACKET_TRANSLATED || p->gateway ? WEIR_ROUTE_KERNEL :
+									 WEIR_ROUTE_FORWARD;
+	if (hit->next_hop && hit->generation == generation && hit->gateway == p->gateway) {
 		if (hit->next_hop == WEIR_FW_NEXT_HOP_KERNEL)
 			return WEIR_ROUTE_KERNEL;
 		if (weir_fw_next_hop_load(route, hit->next_hop, generation))
@@ -360,8 +364,9 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 				       WEIR_ROUTE_FORWARD;
 	}
 	weir_fw_table_counters(p->cpu)->fib_lookups++;
-	found = weir_fw_fib(ctx, p, route);
-	if (hit->slot == WEIR_FW_SLOT_NONE || p->flags & WEIR_PACKET_ICMP_ERROR ||
+	found = p->gateway ? weir_fw_fib_gateway(ctx, p, route) : weir_fw_fib(ctx, p, route);
+	if (hit->slot == WEIR_FW_SLOT_NONE || hit->gateway != p->gateway ||
+	    p->flags & WEIR_PACKET_ICMP_ERROR ||
 	    found > WEIR_ROUTE_KERNEL)
 		return found;
 	index = found == WEIR_ROUTE_KERNEL ? WEIR_FW_NEXT_HOP_KERNEL :
@@ -475,11 +480,37 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	return WEIR_FW_CONTINUE;
 }
 
+/*
+ * Rules of the way out have passed a packet, and may have chosen another gateway: it leaves there
+ * instead, and no rule is asked about that. WEIR_FW_CONTINUE, or what becomes of it.
+ */
+static __always_inline int weir_fw_reroute(struct xdp_md *ctx, struct weir_fw_packet *p,
+					   struct weir_fw_hit *hit,
+					   struct weir_fw_scratch *scratch, __u32 before)
+{
+	int found;
+
+	if (weir_state_covers_out(p, hit))
+		weir_gateway_settle(p, hit);
+	if (p->gateway == before)
+		return WEIR_FW_CONTINUE;
+	found = weir_fw_fib_gateway(ctx, p, &scratch->route);
+	p->out_interface = scratch->route.interface;
+	if (found == WEIR_ROUTE_FORWARD)
+		return WEIR_FW_CONTINUE;
+	if (found == WEIR_ROUTE_BLACKHOLE)
+		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
+	/* Where it leaves it is translated by its state. */
+	weir_fw_untranslate(p, &scratch->before);
+	return weir_fw_to_kernel(ctx, p);
+}
+
 /* From the route on: the way out. Where nothing is filtered, the packet has no ruleset. */
 static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_packet *p,
 					 struct weir_fw_hit *hit, struct weir_fw_scratch *scratch)
 {
 	struct weir_fw_route *route = &scratch->route;
+	__u32 gateway;
 	int action;
 
 	/* The kernel answers where the TTL ends, and knows IPv4 options and other MAC addresses. */
@@ -487,6 +518,8 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	    (p->family == WEIR_FW_INET && p->flags & WEIR_PACKET_OPTIONS) ||
 	    weir_fw_is_martian(p))
 		return weir_fw_to_kernel(ctx, p);
+	if (hit->covered[WEIR_FW_IN] && !(p->flags & WEIR_PACKET_SKIPPED))
+		weir_gateway_settle(p, hit);
 	action = weir_fw_route(ctx, p, hit, route);
 	if (action == WEIR_ROUTE_BLACKHOLE)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
@@ -498,7 +531,10 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	scratch->scrub[0] = 0;
 	if (p->ruleset && !weir_fw_skips(p->ruleset, route->interface)) {
 		weir_fw_ask_scrub(p);
+		gateway = p->gateway;
 		action = weir_fw_release(ctx, p, hit);
+		if (action == WEIR_FW_CONTINUE)
+			action = weir_fw_reroute(ctx, p, hit, scratch, gateway);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
 		weir_fw_translate_out(p, hit);

@@ -20,6 +20,7 @@
 #define WEIR_FW_INSERT_H
 
 #include <weir/fw/account.h>
+#include <weir/fw/gateways.h>
 #include <weir/fw/limit.h>
 #include <weir/fw/lookup.h>
 
@@ -31,6 +32,23 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	       (__u32)!!(d->flags & WEIR_DECISION_LOG_ALL) << WEIR_HALF_LOG_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT |
 	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
+}
+
+/*
+ * A record gets the gateways of a half. Where a packet leaves has the last word: `route-to` of a
+ * rule for that side, as `reply-to` of one for the other.
+ */
+static __always_inline void weir_bucket_give_gateways(weir_line *s,
+						      const struct weir_fw_packet *p,
+						      const struct weir_fw_decision *d,
+						      __u32 reverse)
+{
+	bool is_last = p->direction == WEIR_FW_OUT;
+
+	if (d->gateway && (is_last || !(s->next_hop[reverse] >> WEIR_STATE_GATEWAY_SHIFT)))
+		s->next_hop[reverse] = d->gateway << WEIR_STATE_GATEWAY_SHIFT;
+	if (d->gateway_back && (!is_last || !(s->next_hop[!reverse] >> WEIR_STATE_GATEWAY_SHIFT)))
+		s->next_hop[!reverse] = d->gateway_back << WEIR_STATE_GATEWAY_SHIFT;
 }
 
 /* Of what weir_bucket_add_half() does. */
@@ -57,6 +75,8 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	if (d->scrub & WEIR_SCRUB_ALL_PACKETS)
 		control |= WEIR_STATE_SCRUB;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
+	if (d->gateway | d->gateway_back)
+		weir_bucket_give_gateways(s, p, d, reverse);
 	if (how & WEIR_ADD_TRACKED) {
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
 		if (weir_source_is_global(d))
@@ -252,16 +272,11 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	weir_line *s = weir_state_line(slot);
 	__u32 half = weir_half_of(p, reverse);
-	bool is_tracked, is_new, shares;
+	bool is_tracked, is_new, shares, is_other = weir_bucket_is_other(s, half, d);
 	int drop = 0;
 
-	if (weir_bucket_is_other(s, half, d))
-		return WEIR_FW_REASON_STATE_INSERT + 1;
-	if (!(s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) ||
+	if (is_other || !(s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) ||
 	    weir_bucket_is_elsewhere(p, s, half)) {
-		/* A half that is bound to another interface moves to this one. */
-		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
-			weir_bucket_drop_half(s, slot, half, p->cpu);
 		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
 		shares = is_tracked && weir_bucket_shares_source(s, slot, d, half, reverse);
 		is_tracked &= !shares;
@@ -277,6 +292,17 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 				weir_limit_return_rule(p, d);
 			return drop;
 		}
+		/* Limits come first, as in pf. */
+		if (is_other) {
+			if (is_new)
+				weir_limit_return_rule(p, d);
+			if (is_tracked)
+				weir_source_return(p, d);
+			return WEIR_FW_REASON_STATE_INSERT + 1;
+		}
+		/* A half that is bound to another interface moves to this one. */
+		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
+			weir_bucket_drop_half(s, slot, half, p->cpu);
 		s->control = weir_bucket_add_half(
 			p, d, slot, s->control, reverse | (is_tracked ? WEIR_ADD_TRACKED : 0));
 	}

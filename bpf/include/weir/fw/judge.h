@@ -5,6 +5,7 @@
 #ifndef WEIR_FW_JUDGE_H
 #define WEIR_FW_JUDGE_H
 
+#include <weir/fw/gateway.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/routable.h>
 #include <weir/fw/rules.h>
@@ -193,6 +194,14 @@ static __always_inline bool weir_fw_is_looked_up(const struct weir_fw_packet *p)
 		(weir_fw_translates() || weir_fw_scrubs_states()));
 }
 
+/* Fragments without ports, and errors about other flows, make no state. */
+static __always_inline bool weir_fw_makes_state(const struct weir_fw_packet *p,
+						const struct weir_fw_decision *d)
+{
+	return d->flags & WEIR_DECISION_KEEP_STATE &&
+	       !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR));
+}
+
 /* Keeps state as a decision asks; 0, or the reason of the drop + 1. */
 static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw_hit *hit,
 					struct weir_fw_scratch *scratch)
@@ -200,9 +209,7 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	__u32 number = 0;
 	int alias = 0, drop;
 
-	/* Fragments without ports, and errors about other flows, make no state. */
-	if (!(scratch->decision.flags & WEIR_DECISION_KEEP_STATE) ||
-	    p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR))
+	if (!weir_fw_makes_state(p, &scratch->decision))
 		return 0;
 	if (scratch->decision.scrub)
 		number = weir_scrub_keep(scratch->decision.scrub);
@@ -236,6 +243,8 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 	else if (p->flags & WEIR_PACKET_OPTIONS && !(d->flags & WEIR_DECISION_ALLOW_OPTIONS))
 		drop = WEIR_DROP(IP_OPTION);
 	else
+		drop = weir_gateway_choose(p, d);
+	if (!drop)
 		drop = weir_fw_keep(p, hit, scratch);
 	if (drop) {
 		weir_fw_untranslate(p, &scratch->before);
@@ -244,6 +253,11 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 	scratch->scrub[0] = weir_scrub_join(scratch->scrub[0], d->scrub);
 	if (d->routing_table)
 		p->routing_table = d->routing_table;
+	/* What makes no state goes there all the same. */
+	if (d->gateway && !weir_fw_makes_state(p, d)) {
+		p->gateway = d->gateway;
+		p->flags |= WEIR_PACKET_ROUTED;
+	}
 	return 0;
 }
 

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 12,
+	WEIR_FW_LAYOUT_VERSION = 13,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -34,6 +34,10 @@ enum weir_fw_constant {
 	WEIR_FW_SCRUBS_AT = 1024,
 	/* Different changes that states can keep: the numbers 1 to this; 0 is none. */
 	WEIR_FW_SCRUB_COUNT_MAX = 15,
+	/* In the same page: struct weir_fw_gateway for each number. */
+	WEIR_FW_GATEWAYS_AT = 1280,
+	/* Gateways that states can keep: the numbers 1 to this; 0 is none. */
+	WEIR_FW_GATEWAY_COUNT_MAX = 15,
 	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 	WEIR_FW_INTERFACE_COUNT_MAX = 64,
 	/* Interfaces with a larger index are refused. */
@@ -103,6 +107,8 @@ enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_ENABLED = 1 << 0, /* pfctl -e; off: nothing is filtered */
 	/* The ruleset translates, or states of earlier ones are translated: there are aliases. */
 	WEIR_FW_CONTROL_TRANSLATED = 1 << 1,
+	/* The ruleset has `route-to` or `reply-to`, or states of earlier ones may have gateways. */
+	WEIR_FW_CONTROL_ROUTED = 1 << 2,
 };
 
 /* weir_fw_control.stages: how packets are judged, and frames leave (stage.h). */
@@ -232,6 +238,9 @@ enum weir_state_constant {
 	WEIR_STATE_INTERFACE_MASK = 0x3f, /* the slot */
 	WEIR_STATE_SOURCE_GLOBAL = 0x40,  /* `source-track global` */
 	WEIR_STATE_SOURCE_TRACKED = 0x80, /* counted in its source's node */
+	/* weir_state.next_hop[] */
+	WEIR_STATE_NEXT_HOP_MASK = 0xfff, /* the index */
+	WEIR_STATE_GATEWAY_SHIFT = 12,	  /* and above it the number of a gateway */
 	/* weir_state.count[] */
 	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
 	/*
@@ -270,7 +279,9 @@ struct weir_state {
 	__u16 max_win[2];	/* pf's, after scaling down as pf keeps it */
 	__u8 phase[2];		/* TCP: enum weir_tcp_phase; others: enum weir_phase */
 	__u8 wscale[2];
-	__u16 next_hop[2];	/* of packets towards end 1, towards end 0; 0: not known */
+	/* Of packets towards end 1, towards end 0: gateway << 12 | index of a next hop; index 0: it
+	 * is not known */
+	__u16 next_hop[2];
 	__u16 generation;	/* of both */
 	__u8 interface[2];	/* slots: of half A, of half B */
 	/*
@@ -371,6 +382,22 @@ struct weir_fw_next_hop {
 };
 
 _Static_assert(sizeof(struct weir_fw_next_hop) == 32, "a next hop is half a line");
+
+/* weir_fw_gateway.flags */
+enum weir_fw_gateway_flag {
+	WEIR_FW_GATEWAY_ADDRESS = 1 << 0, /* it has one; if not, packets go to their destination */
+	WEIR_FW_GATEWAY_ABSENT = 1 << 1,  /* its interface is not there */
+};
+
+/* Where `route-to` and `reply-to` send packets (gateway.h). The control process writes it. */
+struct weir_fw_gateway {
+	__be32 addr[4];
+	__u8 interface;		/* slot; 0: the route to the address leads to it */
+	__u8 flags;		/* WEIR_FW_GATEWAY_* */
+	__u8 unused[14];
+};
+
+_Static_assert(sizeof(struct weir_fw_gateway) == 32, "a gateway is half a line");
 
 /* What one CPU found out for one flow where nothing is filtered. */
 struct weir_fw_kept {

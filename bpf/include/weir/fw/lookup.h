@@ -58,7 +58,8 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 
 	hit->slot = slot;
 	hit->reverse = reverse;
-	hit->next_hop = s->next_hop[reverse & 1];
+	hit->next_hop = s->next_hop[reverse & 1] & WEIR_STATE_NEXT_HOP_MASK;
+	hit->gateway = s->next_hop[reverse & 1] >> WEIR_STATE_GATEWAY_SHIFT;
 	hit->generation = s->generation;
 	if (is_bound_a | is_bound_b) {
 		/* A half that is not bound has no interface: it then covers the packet's own. */
@@ -369,8 +370,9 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 		__u32 direction = hit->reverse & 1;
 
 		if (s->generation != generation)
-			s->next_hop[!direction] = 0;
-		s->next_hop[direction] = index;
+			s->next_hop[!direction] &= ~WEIR_STATE_NEXT_HOP_MASK;
+		s->next_hop[direction] &= ~WEIR_STATE_NEXT_HOP_MASK;
+		s->next_hop[direction] |= index;
 		s->generation = generation;
 	}
 	weir_state_unlock(home, weir_state_line(home)->control);

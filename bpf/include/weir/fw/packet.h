@@ -49,6 +49,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_TRANSLATED = 1 << 23,    /* its ends are not those in the frame */
 	WEIR_PACKET_FOLLOWS_TRANSLATED = 1 << 24, /* its first fragment has been translated */
 	WEIR_PACKET_MERGED = 1 << 25,	     /* segments in one (GSO): longer than the MTU */
+	WEIR_PACKET_ROUTED = 1 << 26,	     /* its gateway is a rule's, and in no state */
 };
 
 struct weir_fw_packet {
@@ -92,6 +93,7 @@ struct weir_fw_packet {
 	__u16 routing_table;	/* rtable of the rules; 0: the main one */
 	__u16 tag;		/* number of the tag that rules gave it; 0: none */
 	__u8 ip_protocol;	/* of IPv4's header: its fragments are told apart by it */
+	__u8 gateway;		/* number of the one that it goes to; 0: as the routes say */
 };
 
 /* What rules say about a packet. All zero: the default pass without a state. */
@@ -130,6 +132,10 @@ struct weir_fw_decision {
 	__u16 kept_tag;		/* that these rules gave, which a state of them keeps; 0: none */
 	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
 	__u64 scrub;		/* what the packet is changed by: enum weir_fw_scrub */
+	__u32 mtu_bytes;	/* that an ICMP error tells of; 0: it says unreachable */
+	__u8 gateway;		/* number of `route-to`; 0: none */
+	__u8 gateway_back;	/* number of `reply-to`; 0: none */
+	__u16 unused;
 };
 
 #endif /* WEIR_FW_PACKET_H */

@@ -387,7 +387,13 @@ static __always_inline bool weir_quick_covers(weir_line *s)
 	return (s->control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL;
 }
 
-/* The same, and knows where the packet goes. */
+/* The same, and a packet goes where the routes say. */
+static __always_inline bool weir_quick_follows(weir_line *s, __u32 reverse)
+{
+	return weir_quick_covers(s) && !(s->next_hop[reverse] >> WEIR_STATE_GATEWAY_SHIFT);
+}
+
+/* It covers both, and knows where the packet goes. */
 static __always_inline bool weir_quick_is_ready(const struct weir_quick *q, weir_line *s,
 						__u32 reverse)
 {
@@ -397,7 +403,8 @@ static __always_inline bool weir_quick_is_ready(const struct weir_quick *q, weir
 
 	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
 	return weir_quick_covers(s) && s->generation == generation &&
-	       next_hop > WEIR_FW_NEXT_HOP_KERNEL && hop->generation == generation &&
+	       (next_hop & WEIR_STATE_NEXT_HOP_MASK) > WEIR_FW_NEXT_HOP_KERNEL &&
+	       hop->generation == generation &&
 	       q->ip_bytes <= hop->mtu_bytes;
 }
 
@@ -420,7 +427,7 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	if (!(found & WEIR_FOUND_NONE) &&
-	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)) &&
+	    (route ? weir_quick_follows(s, reverse) : weir_quick_is_ready(q, s, reverse)) &&
 	    (!weir_quick_is_changed(q->ruleset, s->control) ||
 	     weir_quick_scrub(q->ruleset, q->slot, weir_quick_exit(s, reverse, route), slot,
 			      reverse)))

@@ -27,8 +27,9 @@
 	X(SRC_LIMIT, "src-limit", "a limit of states or connections of one source")             \
 	X(SYNPROXY, "synproxy", "taken by the SYN proxy")                                       \
 	X(MAP_FAILED, "map-failed", "no address or port to translate to")                       \
-	X(NO_ROUTE, "no-route", "a route says blackhole, unreachable or prohibit")              \
-	X(INTERNAL, "internal", "the configuration is damaged; never expected")
+	X(NO_ROUTE, "no-route", "a route says blackhole, or a gateway cannot be reached")        \
+	X(INTERNAL, "internal", "the configuration is damaged; never expected")                 \
+	X(TOO_BIG, "too-big", "longer than the MTU towards the gateway of route-to, reply-to")
 
 enum weir_fw_reason {
 #define WEIR_FW_REASON_ENUM(constant, name, text) WEIR_FW_REASON_##constant,

@@ -268,7 +268,7 @@ static __always_inline bool weir_fw_move_link(void *data, void *data_end, __u32 
 static __always_inline bool weir_fw_fill_error(void *l3, void *data_end,
 					       const struct weir_fw_packet *p,
 					       const __be32 *our_address, __u8 code,
-					       __u32 quote_bytes, __u64 sum)
+					       __u32 mtu_bytes, __u32 quote_bytes, __u64 sum)
 {
 	struct weir_icmp *icmp = l3 + weir_fw_ip_header_bytes(p->family);
 	__u32 bytes = sizeof(*icmp) + quote_bytes;
@@ -282,16 +282,17 @@ static __always_inline bool weir_fw_fill_error(void *l3, void *data_end,
 	} else {
 		weir_fw_put_ipv6(l3, our_address, p->src, WEIR_PROTOCOL_ICMPV6, WEIR_FW_REPLY_TTL,
 				 bytes);
-		icmp->type = WEIR_ICMPV6_UNREACHABLE;
+		icmp->type = mtu_bytes ? WEIR_ICMPV6_TOO_BIG : WEIR_ICMPV6_UNREACHABLE;
 		sum += weir_fw_sum_address(our_address, p->family) +
 		       weir_fw_sum_address(p->src, p->family);
 		sum += bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
 	}
 	icmp->code = code;
 	icmp->checksum = 0;
-	icmp->id = 0;
-	icmp->seq = 0;
-	sum += *(__u16 *)icmp;
+	/* Of IPv6 an MTU has 32 bits, of IPv4 the lower 16 (RFC 1191, section 4). */
+	icmp->id = p->family == WEIR_FW_INET ? 0 : bpf_htons(mtu_bytes >> 16);
+	icmp->seq = bpf_htons(mtu_bytes);
+	sum += *(__u16 *)icmp + icmp->id + icmp->seq;
 	icmp->checksum = weir_checksum(sum);
 	return true;
 }
@@ -350,7 +351,7 @@ static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct 
 	if (!weir_fw_move_link(weir_xdp_data(ctx), weir_xdp_data_end(ctx), room_bytes,
 			       p->l3_at) ||
 	    !weir_fw_fill_error(weir_xdp_data(ctx) + (p->l3_at & WEIR_FW_OFFSET_MASK),
-				weir_xdp_data_end(ctx), p, scratch->fib.ipv6_src, code,
+				weir_xdp_data_end(ctx), p, scratch->fib.ipv6_src, code, 0,
 				quote_bytes, sum))
 		return XDP_DROP;
 	return weir_fw_send_back(ctx);

@@ -132,7 +132,8 @@ static __always_inline __u32 weir_fw_make_rst(struct weir_fw_scratch *scratch,
 /* The same of an error. */
 static __always_inline __u32 weir_fw_make_error(struct __sk_buff *skb,
 						struct weir_fw_scratch *scratch,
-						const struct weir_fw_packet *p, __u8 code)
+						const struct weir_fw_packet *p, __u8 code,
+						__u32 mtu_bytes)
 {
 	__u32 room_bytes = weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_icmp);
 	__u32 quote_bytes = weir_fw_quote_bytes(p);
@@ -145,7 +146,7 @@ static __always_inline __u32 weir_fw_make_error(struct __sk_buff *skb,
 		return 0;
 	sum = weir_fw_sum_skb(skb, p->l3_at, quote_bytes);
 	if (!weir_fw_fill_error(to, to + sizeof(scratch->answer), p, scratch->fib.ipv6_src, code,
-				quote_bytes, sum))
+				mtu_bytes, quote_bytes, sum))
 		return 0;
 	return room_bytes + quote_bytes;
 }
@@ -166,7 +167,7 @@ __noinline int weir_fw_reply_skb(struct __sk_buff *skb,
 			return TCX_DROP;
 		bytes = weir_fw_make_rst(scratch, p, d->rst_ttl);
 	} else if (d->flags & WEIR_DECISION_RETURN_ICMP) {
-		bytes = weir_fw_make_error(skb, scratch, p, d->icmp_code);
+		bytes = weir_fw_make_error(skb, scratch, p, d->icmp_code, d->mtu_bytes);
 	} else {
 		return TCX_DROP;
 	}

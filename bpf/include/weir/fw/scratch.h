@@ -18,7 +18,7 @@
 /* Sums are taken over pieces of this size. */
 #define WEIR_FW_CHUNK_BYTES 64
 
-#define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 136
+#define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 144
 #define WEIR_FW_SCRATCH_ANSWER_BYTES 1280
 /* Aliases that end with the records of a bucket, as far as they are noted; a power of two. */
 #define WEIR_FW_SCRATCH_ENDED 8

@@ -12,11 +12,11 @@
  *
  * Therefore what may need anything else is judged in the ingress program as ever: what is for the
  * box, or exceeds an MTU, or ends or begins a connection, or is not of that form. The ruleset must
- * not answer what it blocks, nor choose routing tables or translate (WEIR_FW_IMAGE_STAGES), nor may
- * a state be translated that an earlier one has made; and the destination alone must determine the
- * way (the control process sees to that). A packet whose way has changed
- * in between is dropped. A segment that pf would answer by a RST in the middle of a handshake is
- * dropped without (`unanswered`).
+ * not answer what it blocks, nor choose routing tables or gateways, nor translate
+ * (WEIR_FW_IMAGE_STAGES), nor may a state be translated or have a gateway that an earlier one has
+ * made; and the destination alone must determine the way (the control process sees to that). A
+ * packet whose way has changed in between is dropped. A segment that pf would answer by a RST in
+ * the middle of a handshake is dropped without (`unanswered`).
  */
 #ifndef WEIR_FW_SECOND_H
 #define WEIR_FW_SECOND_H
@@ -89,6 +89,10 @@ static __always_inline int weir_stage_hand_over(struct xdp_md *ctx, __u32 home, 
 	return bpf_redirect_map(&weir_exits, slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1), 0);
 }
 
+/* Of the flags two stages are only right with the first. */
+#define WEIR_STAGES_ASK                                                                         \
+	(WEIR_FW_CONTROL_ENABLED | WEIR_FW_CONTROL_TRANSLATED | WEIR_FW_CONTROL_ROUTED)
+
 /* The first stage. WEIR_QUICK_NOT: the packet, which is as it was, is judged at once. */
 static __noinline int weir_stage_first(struct xdp_md *ctx)
 {
@@ -102,7 +106,7 @@ static __noinline int weir_stage_first(struct xdp_md *ctx)
 
 	q.ruleset = weir_fw_control()->active;
 	if (!(weir_at(struct weir_fw_image, q.ruleset)->flags & WEIR_FW_IMAGE_STAGES) ||
-	    !(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) || weir_fw_translates() ||
+	    (weir_fw_control()->flags & WEIR_STAGES_ASK) != WEIR_FW_CONTROL_ENABLED ||
 	    !weir_fw_filters(q.ruleset) || !weir_quick_read(&q) ||
 	    !weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) || weir_quick_is_partial(&q) ||
 	    weir_is_martian4(bpf_ntohl(q.ip->src), bpf_ntohl(q.ip->dst)))

@@ -14,6 +14,7 @@
 #include <weir/fw/clock.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/fragment.h>
+#include <weir/fw/gateway_skb.h>
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
 #include <weir/fw/quoted.h>
@@ -227,6 +228,8 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 			weir_fw_log_all_skb(skb, p, hit);
 		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
 	}
+	if (is_out && weir_state_covers_out(p, hit))
+		weir_gateway_settle(p, hit);
 	/* Its entry has the ends that the later ones come with. */
 	if (is_out && hit->flags & WEIR_HIT_TRANSLATED)
 		p->flags |= WEIR_PACKET_TRANSLATED;
@@ -255,7 +258,7 @@ static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff
 
 /*
  * What becomes of a packet whose descriptor is filled, with the result of reading it. What passes
- * goes on to other programs at the hook, and then its way.
+ * goes on to other programs at the hook, and then its way, or to its gateway.
  */
 static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_fw_packet *p,
 					     struct weir_fw_scratch *scratch, __u32 direction,
@@ -276,12 +279,20 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 	}
 	if (drop)
 		return weir_fw_refuse_skb(skb, p, hit, drop);
+	if (direction == WEIR_FW_OUT && p->gateway) {
+		drop = weir_gateway_admit(skb, p);
+		if (drop != TCX_NEXT)
+			return drop;
+		slot = p->out_interface;
+	}
 	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_skb(skb, p)) ||
 	    weir_fw_scrub_skb(skb, p, scratch->scrub[0])) {
 		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
 		return TCX_DROP;
 	}
 	weir_fw_count(p, slot, direction, WEIR_FW_PASS);
+	if (direction == WEIR_FW_OUT && p->gateway)
+		return weir_gateway_send(skb, p);
 	return TCX_NEXT;
 }
 

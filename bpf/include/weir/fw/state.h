@@ -46,6 +46,7 @@ struct weir_fw_hit {
 	__u8 flags;		/* WEIR_HIT_* */
 	__u8 reason;		/* of WEIR_STATE_DROP: WEIR_FW_REASON_* */
 	__u8 scrub[2];		/* numbers of what packets of half A, half B are changed by */
+	__u8 gateway;		/* number of that of the packet's direction; 0: none */
 };
 
 /* What weir_state_lookup() and weir_state_error() return. */

@@ -187,8 +187,8 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 	__u32 control = s->control;
 
 	if (weir_sweep_is_stale(s, run->generation)) {
-		s->next_hop[0] = 0;
-		s->next_hop[1] = 0;
+		s->next_hop[0] &= ~WEIR_STATE_NEXT_HOP_MASK;
+		s->next_hop[1] &= ~WEIR_STATE_NEXT_HOP_MASK;
 		s->generation = 0;
 	}
 	if (r->mode == WEIR_SWEEP_EXPIRE)

@@ -217,9 +217,11 @@ __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
 static __always_inline void weir_fw_translate_out(struct weir_fw_packet *p,
 						  const struct weir_fw_hit *hit)
 {
+	const __u32 either = WEIR_PACKET_FOLLOWS | WEIR_PACKET_FOLLOWS_TRANSLATED;
 	struct weir_fw_scratch *scratch;
 
-	if (!(hit->flags & WEIR_HIT_TRANSLATED))
+	/* Its first fragment may have left before there was a state. */
+	if (!(hit->flags & WEIR_HIT_TRANSLATED) || (p->flags & either) == WEIR_PACKET_FOLLOWS)
 		return;
 	p->flags |= WEIR_PACKET_TRANSLATED;
 	if (!(p->flags & WEIR_PACKET_ICMP_ERROR)) {

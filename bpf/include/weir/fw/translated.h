@@ -52,7 +52,8 @@ static __always_inline bool weir_quick_is_theirs(const struct weir_quick *q, wei
 	/* Where nothing is filtered, nothing is translated. */
 	if (weir_fw_skips(weir_fw_control()->active, hop->interface))
 		return false;
-	return s->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
+	return s->generation == generation &&
+	       (next_hop & WEIR_STATE_NEXT_HOP_MASK) > WEIR_FW_NEXT_HOP_KERNEL &&
 	       hop->generation == generation && q->ip_bytes <= hop->mtu_bytes;
 }
 

@@ -1,12 +1,15 @@
 //! What lives longer than one compiled ruleset: identifiers of rules with the places of their
-//! counters, timeout tables, and numbers of tags. States and counters refer to them.
+//! counters, timeout tables, and numbers of tags and gateways. States and counters refer to them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_bpf::firewall::layout::{self, TIMEOUT_COUNT};
 use weir_rules::ir::Rule;
-use weir_rules::value::{Flush, Text};
+use weir_rules::value::Flush;
+
+use super::numbers::Numbers;
 
 /// Rule identifiers that share one block of counters.
 pub(crate) const SLAB_RULE_COUNT: u32 = 256;
@@ -49,19 +52,30 @@ pub struct Known {
     /// Timeout tables: what rules have of their own, the rest is that of `set timeout`. So the
     /// first has nothing.
     pub profiles: Vec<RuleTimeouts>,
-    /// Names of tags by their numbers, which begin at 1. Nobody has those without a name.
-    pub tags: Vec<Option<String>>,
-    /// The numbers of the tags that the last ruleset gives.
-    pub given_tags: Vec<u16>,
+    /// Names of tags.
+    pub tags: Numbers<String>,
+    /// Where `route-to` and `reply-to` send packets.
+    pub gateways: Numbers<Gateway>,
 }
 
-/// More tags than states can tell apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoTags {
-    /// Of the ruleset.
-    pub given_count: usize,
-    /// Of earlier rulesets, whose states keep them.
-    pub held_count: usize,
+/// Where packets go.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gateway {
+    /// The interface that they leave by; `None`: that of the route to the address.
+    pub interface: Option<String>,
+    /// The next hop; `None`: the packet's destination.
+    pub address: Option<IpAddr>,
+}
+
+impl std::fmt::Display for Gateway {
+    /// As `pfctl -vvss` shows it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.address, &self.interface) {
+            (Some(address), Some(interface)) => write!(f, "{address}@{interface}"),
+            (Some(address), None) => write!(f, "{address}"),
+            (None, interface) => write!(f, "@{}", interface.as_deref().unwrap_or("")),
+        }
+    }
 }
 
 /// No identifier is left.
@@ -206,50 +220,6 @@ impl Known {
         Some(slab + id % SLAB_RULE_COUNT * cpu_count * 64)
     }
 
-    /// Gives the tags of a new ruleset their numbers: names that have one keep it.
-    ///
-    /// # Errors
-    /// [`NoTags`] if there are more than [`TAG_COUNT_MAX`].
-    pub(crate) fn assign_tags(
-        &mut self,
-        given: &BTreeSet<Text>,
-    ) -> Result<HashMap<Text, u16>, NoTags> {
-        let mut numbers = HashMap::new();
-        let place = |tags: &[Option<String>], tag: Option<&str>| {
-            tags.iter().position(|held| held.as_deref() == tag)
-        };
-        for name in given {
-            let found = place(&self.tags, Some(&**name));
-            let at = found.or_else(|| place(&self.tags, None)).unwrap_or(self.tags.len());
-            if at >= TAG_COUNT_MAX {
-                let is_held = |tag: &&String| !given.contains(tag.as_str());
-                let held_count = self.tags.iter().flatten().filter(is_held).count();
-                return Err(NoTags { given_count: given.len(), held_count });
-            }
-            self.tags.resize(self.tags.len().max(at + 1), None);
-            self.tags[at] = Some(name.to_string());
-            numbers.insert(name.clone(), u16::try_from(at + 1).unwrap_or(u16::MAX));
-        }
-        self.given_tags = numbers.values().copied().collect();
-        self.given_tags.sort_unstable();
-        Ok(numbers)
-    }
-
-    /// Whether tags of earlier rulesets may be in the way of new ones.
-    #[must_use]
-    pub(crate) fn is_short_of_tags(&self) -> bool {
-        self.tags.len() == TAG_COUNT_MAX && self.given_tags.len() < TAG_COUNT_MAX
-    }
-
-    /// Frees the numbers that neither the last ruleset gives nor, by `is_unused`, a state has.
-    pub(crate) fn release_tags(&mut self, mut is_unused: impl FnMut(u16) -> bool) {
-        for (number, name) in (1..).zip(&mut self.tags) {
-            if !self.given_tags.contains(&number) && is_unused(number) {
-                *name = None;
-            }
-        }
-    }
-
     /// The number of a timeout table of a rule's own. `None` if all are taken.
     pub(super) fn profile(&mut self, seconds: RuleTimeouts) -> Option<u8> {
         if self.profiles.is_empty() {
@@ -330,29 +300,6 @@ mod tests {
         known.release(|id| id != 1);
         assert_eq!((flush(&known, 1), flush(&known, 2)), (Some(Flush::Global), None));
         assert!(labelled(&known, "one").is_empty());
-    }
-
-    #[test]
-    fn tags_keep_their_numbers_while_states_may_have_them() {
-        let set = |names: &[&str]| names.iter().map(|name| Text::from(*name)).collect();
-        let mut known = Known::default();
-        let first = known.assign_tags(&set(&["a", "b"])).unwrap();
-        assert_eq!((first["a"], first["b"]), (1, 2));
-        let second = known.assign_tags(&set(&["b", "c"])).unwrap();
-        assert_eq!((second["b"], second["c"]), (2, 3));
-        known.release_tags(|_| true);
-        assert_eq!(known.assign_tags(&set(&["c", "d"])).unwrap()["d"], 1);
-        let names: Vec<String> = (0..TAG_COUNT_MAX).map(|n| format!("n{n:02}")).collect();
-        let many: BTreeSet<Text> = names.iter().map(|name| Text::from(name.as_str())).collect();
-        let refused = Err(NoTags { given_count: 15, held_count: 3 });
-        assert_eq!(known.clone().assign_tags(&many), refused);
-        known.given_tags.clear();
-        known.release_tags(|number| number != 3);
-        let refused = Err(NoTags { given_count: 15, held_count: 1 });
-        assert_eq!(known.clone().assign_tags(&many), refused);
-        known.release_tags(|_| true);
-        assert_eq!(known.assign_tags(&many).unwrap().len(), TAG_COUNT_MAX);
-        assert!(!known.is_short_of_tags());
     }
 
     #[test]

@@ -46,11 +46,11 @@ fn tags_beyond_those_of_states_are_refused_with_figures() {
     let refused = compiled(&rules(14..17), &most.known).unwrap_err().0;
     assert!(refused[0].message.contains("rules give 3, besides 14"), "{refused:?}");
     let mut known = most.known;
-    assert!(!known.is_short_of_tags(), "all of them are given");
-    known.given_tags.truncate(1);
-    known.release_tags(|_| true);
+    assert!(!known.tags.is_short(TAG_COUNT_MAX), "all of them are given");
+    known.tags.given.truncate(1);
+    known.tags.release(|_| true);
     let other = compiled(&rules(14..17), &known).unwrap();
-    assert_eq!(other.known.tags.iter().flatten().count(), 4);
+    assert_eq!(other.known.tags.held.iter().flatten().count(), 4);
 
     let without = compiled("pass\nblock tagged never\n", &none).unwrap();
     assert_eq!(without.flags() & image_flags::TAGS, 0);

@@ -15,6 +15,7 @@ use super::counters::{self, LIMIT_NAMES, LiveCounts, Totals};
 use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
 use crate::compile::RuleInfo;
+use crate::compile::known::Gateway;
 use crate::protocol::{How, Shown};
 use crate::show::info::{Info, LogInterface};
 use crate::show::rules::{RuleCounts, put_counts, put_labels};
@@ -41,6 +42,8 @@ pub(crate) struct StatesPrinter {
     /// Numbers of the main ruleset's rules by identifier.
     rule_numbers: HashMap<u32, u32>,
     protocols: Vec<Option<String>>,
+    /// By their numbers, from 1 on.
+    gateways: Vec<String>,
     host_id: u32,
     how: How,
 }
@@ -69,6 +72,10 @@ impl StatesPrinter {
             out(piece)
         })?;
         out(text).map(|()| count)
+    }
+
+    fn gateway(&self, number: u8) -> Option<&str> {
+        self.gateways.get(usize::from(number).checked_sub(1)?).map(String::as_str)
     }
 
     fn line<'a>(&'a self, view: &View<'_>, record: &Record, now: u32) -> Line<'a> {
@@ -113,6 +120,7 @@ impl StatesPrinter {
             is_no_sync: record.are_no_sync.contains(&true),
             is_source_tracked: has(STATE_TRACKED),
             is_logged: record.log_all[half],
+            gateways: record.gateways.map(|number| self.gateway(number)),
             id: record.id(),
             creator_id: self.host_id,
         }
@@ -135,11 +143,16 @@ impl Engine {
     pub(crate) fn states_printer(&self, how: &How) -> StatesPrinter {
         let main = self.filter_rules().filter(|rule| rule.anchor.is_empty());
         let name = |number: u8| self.facts.protocol_name(number).map(|name| name.to_string());
+        let of_number = |held: &Option<Gateway>| held.as_ref().map(ToString::to_string);
+        let gateways =
+            self.known.gateways.held.iter().map(of_number).map(Option::unwrap_or_default);
+        let gateways = gateways.collect();
         StatesPrinter {
             firewall: std::sync::Arc::clone(&self.firewall),
             interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
             rule_numbers: main.map(|rule| (rule.id, rule.number)).collect(),
             protocols: (0..=u8::MAX).map(name).collect(),
+            gateways,
             host_id: self.firewall.arena().read32(control::HOST_ID),
             how: how.clone(),
         }

@@ -18,7 +18,7 @@ use super::interfaces::{self, Coverage};
 use super::source::{Size, Source, loaded_anchors, take_parts};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
-use crate::compile::known::Known;
+use crate::compile::known::{Known, TAG_COUNT_MAX};
 use crate::compile::{self, Compiled, Input, translation};
 use crate::image::{Settings, image_flags};
 use crate::install::Prepared;
@@ -66,6 +66,10 @@ pub(super) struct Staged {
 pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
     let skipped = facts.interfaces().iter().filter(|interface| evaluator.skips(&interface.name));
     let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
+    // What the kernel sends by its own route gets its gateway where that leaves.
+    if evaluator.rules().any(|rule| rule.route.is_some()) {
+        return Coverage { skipped, named: None };
+    }
     let mut named = BTreeSet::new();
     let mut is_any = true;
     for rule in evaluator.rules().filter(|rule| is_about_packets(rule)) {
@@ -275,10 +279,14 @@ impl Engine {
         self.firewall.allow(slots);
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let translates = compiled.flags() & image_flags::TRANSLATES != 0;
+        let has_gateways = compiled.flags() & image_flags::GATEWAYS != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;
         if translates {
             self.note_translation();
+        }
+        if has_gateways {
+            self.note_gateways();
         }
         self.scrubs.hurry();
         let host_id = self.host_id(next.main.ruleset.settings.host_id);
@@ -304,9 +312,13 @@ impl Engine {
     fn compile(&self, next: &Next, evaluator: &Evaluator<'_>) -> Result<Compiled, Refused> {
         let mut known = self.known.clone();
         known.release(|id| counters::of_rule(&self.firewall, &self.known, id).state_count == 0);
-        if known.is_short_of_tags() {
+        if known.tags.is_short(TAG_COUNT_MAX) {
             let kept = states::View::new(&self.firewall).tags();
-            known.release_tags(|number| kept >> number & 1 == 0);
+            known.tags.release(|number| kept >> number & 1 == 0);
+        }
+        if known.gateways.has_old() {
+            let kept = states::View::new(&self.firewall).gateways();
+            known.gateways.release(|number| kept >> number & 1 == 0);
         }
         let slots = self.interfaces.slots();
         let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };

@@ -7,7 +7,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_bpf::firewall::layout::{CONTROL_TRANSLATED, control, image, image_flags, table};
+use weir_bpf::firewall::layout::{
+    CONTROL_ROUTED, CONTROL_TRANSLATED, control, image, image_flags, table,
+};
 use weir_bpf::firewall::{Firewall, Stages};
 use weir_net::Netlink;
 use weir_net::route::Fork;
@@ -24,7 +26,7 @@ const GROUP_PACKETS_MIN: u64 = 2;
 /// Groups that an average is taken of.
 const GROUP_COUNT_MIN: u64 = 1_000;
 /// Looks after which no packet goes by an image any more that another one took the place of.
-const UNTRANSLATED_LOOKS: u32 = 4;
+const OVER_LOOKS: u32 = 4;
 /// Looks, a second each, for which one stage stays when groups were too small.
 const SMALL_GROUP_LOOKS: u32 = 60;
 
@@ -71,20 +73,22 @@ pub(super) struct Choice {
     /// Looks for which groups were too small to be worth it.
     small_group_looks: u32,
     /// Since when neither the ruleset nor any state has translated.
-    untranslated: Untranslated,
+    untranslated: Since,
+    /// Since when none has had a gateway.
+    unrouted: Since,
 }
 
-/// Looks in a row for which neither the ruleset nor any state translated.
+/// Looks in a row for which something of a ruleset and of all states was not there.
 #[derive(Debug, Clone, Copy, Default)]
-struct Untranslated {
+struct Since {
     look_count: u32,
 }
 
-impl Untranslated {
+impl Since {
     /// Whether that is so for good, by one more look.
-    fn look(&mut self, is_translated: bool) -> bool {
-        self.look_count = if is_translated { 0 } else { self.look_count.saturating_add(1) };
-        self.look_count >= UNTRANSLATED_LOOKS
+    fn look(&mut self, is_there: bool) -> bool {
+        self.look_count = if is_there { 0 } else { self.look_count.saturating_add(1) };
+        self.look_count >= OVER_LOOKS
     }
 }
 
@@ -95,7 +99,8 @@ impl Default for Choice {
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
-            untranslated: Untranslated::default(),
+            untranslated: Since::default(),
+            unrouted: Since::default(),
         }
     }
 }
@@ -150,6 +155,7 @@ impl Engine {
             return Ok(());
         }
         self.forget_translation();
+        self.forget_gateways();
         let are_groups_small = self.are_groups_small();
         let load = Load {
             setting: self.main.ruleset.settings.stages,
@@ -174,6 +180,9 @@ impl Engine {
         if arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
             return Some("addresses are translated".to_owned());
         }
+        if arena.read32(control::FLAGS) & CONTROL_ROUTED != 0 {
+            return Some("rules, or states of earlier ones, choose gateways".to_owned());
+        }
         let active = arena.read32(control::ACTIVE);
         if arena.read32(active + image::FLAGS) & image_flags::STAGES == 0 {
             return Some("a rule answers what it blocks, or chooses a routing table".to_owned());
@@ -191,7 +200,7 @@ impl Engine {
 
     /// A ruleset that translates has begun to run: it may have ended again before the next look.
     pub(super) fn note_translation(&mut self) {
-        self.stages.untranslated = Untranslated::default();
+        self.stages.untranslated = Since::default();
     }
 
     /// Says to the programs that there are no aliases, once that is so for good.
@@ -203,6 +212,24 @@ impl Engine {
         let is_over = self.stages.untranslated.look(is_translated);
         if is_over && arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
             arena.word32(control::FLAGS).fetch_and(!CONTROL_TRANSLATED, Ordering::AcqRel);
+        }
+    }
+
+    /// A ruleset with gateways has begun to run.
+    pub(super) fn note_gateways(&mut self) {
+        self.stages.unrouted = Since::default();
+    }
+
+    /// Says to the programs that no state has a gateway, once that is so for good: every load looks
+    /// which of earlier rulesets states still have.
+    fn forget_gateways(&mut self) {
+        let arena = self.firewall.arena();
+        let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
+        let is_routed = flags & image_flags::GATEWAYS != 0
+            || self.known.gateways.held.iter().any(Option::is_some);
+        let is_over = self.stages.unrouted.look(is_routed);
+        if is_over && arena.read32(control::FLAGS) & CONTROL_ROUTED != 0 {
+            arena.word32(control::FLAGS).fetch_and(!CONTROL_ROUTED, Ordering::AcqRel);
         }
     }
 
@@ -259,7 +286,7 @@ mod tests {
 
     #[test]
     fn translation_is_over_after_some_looks_and_stays_so() {
-        let mut since = Untranslated::default();
+        let mut since = Since::default();
         let expected = [false, false, false, true, true, true];
         // It stays over: what has noted a translation after the fourth look is seen, too.
         assert_eq!([(); 6].map(|()| since.look(false)), expected);

@@ -87,6 +87,8 @@ pub struct Line<'a> {
     pub is_source_tracked: bool,
     /// `log (all)`
     pub is_logged: bool,
+    /// Where packets towards `to`, and those towards `from`, go instead of by the routes.
+    pub gateways: [Option<&'a str>; 2],
     /// What names it for `-k id`.
     pub id: u64,
     /// `set hostid` of the firewall that made it.
@@ -151,6 +153,11 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     out.push('\n');
     if verbosity > 1 {
         let _ = writeln!(out, "   id: {:016x} creatorid: {:08x}", line.id, line.creator_id);
+        for (word, gateway) in ["route-to", "reply-to"].into_iter().zip(line.gateways) {
+            if let Some(gateway) = gateway {
+                let _ = writeln!(out, "   {word}: {gateway}");
+            }
+        }
         if line.interface != line.made_on {
             let _ = writeln!(out, "   origif: {}", line.made_on);
         }
@@ -282,6 +289,7 @@ mod tests {
             is_no_sync: false,
             is_source_tracked: false,
             is_logged: false,
+            gateways: [None; 2],
             id: 0x0102,
             creator_id: 0xfeed,
         }

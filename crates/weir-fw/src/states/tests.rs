@@ -72,7 +72,7 @@ fn write_tcp(firewall: &Firewall, slot: u32, flags: u32, next: u32) {
     arena.write32(at + state::SEQ + 12, 14);
     arena.write32(at + state::MAX_WIN, 2000 << 16 | 1000);
     arena.write(at + state::PHASE, &[4, 4, 0x87, 0x88]);
-    arena.write32(at + state::NEXT_HOP, 6 << 16 | 5);
+    arena.write32(at + state::NEXT_HOP, 6 << 16 | 3 << layout::STATE_GATEWAY_SHIFT | 5);
     arena.write(at + state::GENERATION, &[9, 0, 1, 2]);
     arena.write32(at + state::COUNT, 3 << 24 | 300);
     arena.write32(at + state::COUNT + 4, 4 << 24 | 400);
@@ -108,6 +108,7 @@ fn a_record_is_read_as_it_was_written() {
     assert_eq!((record.wscale, record.interfaces), ([0x87, 0x88], [1, 2]));
     assert_eq!((record.packets, record.bytes), ([1003, 2004], [100_300, 200_400]));
     assert_eq!((record.next_hop, record.generation), ([5, 6], 9));
+    assert_eq!((record.gateways, View::new(&firewall).gateways()), ([3, 0], 1 << 3 | 1));
     assert_eq!((record.rules, record.created_tick), ([Some(7), None], 0x1_1234));
     assert_eq!((record.scrubs, View::new(&firewall).scrubs()), ([5, 0], 1 << 5 | 1));
     assert!(record.has_half(0) && !record.has_half(1));

@@ -64,6 +64,11 @@ const LISTED_CHANGES: &[&str] = &[
     "min-ttl 66",
     "min-ttl 2 set-tos 0x28",
 ];
+/// Gateways on each of the interfaces; in OpenBSD's rules the address alone says which.
+const GATEWAYS4: &[(&str, &str)] =
+    &[("em0", "10.0.0.77"), ("em1", "192.0.2.77"), ("em2", "10.2.0.77")];
+const GATEWAYS6: &[(&str, &str)] =
+    &[("em0", "2001:db8::77"), ("em1", "2001:db8:1::77"), ("em2", "2001:db8:22::77")];
 const TABLES: &[&str] = &["<one>", "<two>", "! <one>", "<three>"];
 
 /// A rule as it grows.
@@ -83,6 +88,9 @@ impl Words {
 /// A ruleset of up to `rule_count` rules and what they need.
 pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> String {
     let mut text = String::new();
+    let gateways = features.gateway_percent > 0 && draw.happens(features.gateway_percent);
+    // A bound half that moves to another interface leaves its gateway behind, in the reference.
+    let features = &Features { if_bound: features.if_bound && !gateways, ..*features };
     settings(draw, features, &mut text);
     if features.tables {
         text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
@@ -117,7 +125,7 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         text.push_str(&translation::option(draw, features));
     }
     let count = 1 + draw.below(rule_count.max(1));
-    rules(draw, features, &mut text, Body { count, depth: 0, options });
+    rules(draw, features, &mut text, Body { count, depth: 0, options, gateways });
     text
 }
 
@@ -160,6 +168,8 @@ struct Body {
     depth: u32,
     /// Some of them translate (OpenBSD).
     options: bool,
+    /// Some of them choose gateways.
+    gateways: bool,
 }
 
 fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
@@ -208,13 +218,13 @@ fn rules(draw: &mut Draw, features: &Features, text: &mut String, body: Body) {
             rules(draw, features, text, Body { count, depth: body.depth + 1, ..body });
             text.push_str("}\n");
         } else {
-            text.push_str(&rule(draw, features));
+            text.push_str(&rule(draw, features, body));
             text.push('\n');
         }
     }
 }
 
-fn rule(draw: &mut Draw, features: &Features) -> String {
+fn rule(draw: &mut Draw, features: &Features, body: Body) -> String {
     let action = draw.pick(&["pass", "pass", "pass", "pass", "block", "block", "match"]);
     let mut words = Words { text: action.to_owned() };
     if action == "block" && features.returns && draw.happens(40) {
@@ -231,13 +241,37 @@ fn rule(draw: &mut Draw, features: &Features) -> String {
     if draw.happens(50) {
         words.put(draw.pick(&["on em0", "on em1", "on em2", "on lan", "on ! em1", "on ! lan"]));
     }
-    let family = family(draw, features, &mut words);
+    let mut of_family = Words { text: String::new() };
+    let family = family(draw, features, &mut of_family);
+    let has_gateway =
+        body.gateways && action == "pass" && !direction.is_empty() && draw.happens(40);
+    let gateway = if has_gateway { gateway(draw, family, body.options) } else { String::new() };
+    // FreeBSD's stands before the family, OpenBSD's is an option.
+    if !body.options {
+        words.put(&gateway);
+    }
+    words.text.push_str(&of_family.text);
     let proto = protocol(draw, features, family, &mut words);
     let has_ports = matches!(proto, "proto tcp" | "proto udp" | "proto { tcp, udp }");
     ends(draw, features, family, has_ports, &mut words);
+    // What goes to a gateway makes a state.
+    let features = Features { no_state: features.no_state && !has_gateway, ..*features };
     let criteria = Criteria { action, direction, proto };
-    options(draw, features, criteria, &mut words);
+    options(draw, &features, criteria, &mut words);
+    if body.options {
+        words.put(&gateway);
+    }
     words.text
+}
+
+/// `route-to` or `reply-to`, as one of the dialects has it.
+fn gateway(draw: &mut Draw, family: u8, is_openbsd: bool) -> String {
+    let word = draw.pick(&["route-to", "route-to", "reply-to"]);
+    let (interface, address) = draw.pick(if family == 6 { GATEWAYS6 } else { GATEWAYS4 });
+    if is_openbsd {
+        return format!("{word} {address}");
+    }
+    format!("{word} ({interface} {address})")
 }
 
 #[derive(Clone, Copy)]

@@ -55,10 +55,12 @@ pub(super) struct Trip<'a> {
     followed: Option<Key>,
     /// The state that the packet belongs to, for the fragments behind it.
     state: Option<(Key, bool)>,
+    /// Where a rule sends it that has made no state.
+    routed: Option<RouteChoice>,
     pub(super) is_logged: bool,
 }
 
-type Stage = Result<Option<RouteChoice>, Outcome>;
+type Stage = Result<(), Outcome>;
 
 fn blocked<T>(reason: DropReason) -> Result<T, Outcome> {
     Err(Outcome::Blocked(reason, Answer::None))
@@ -98,6 +100,7 @@ impl<'a> Trip<'a> {
             max_mss: None,
             followed: None,
             state: None,
+            routed: None,
             is_logged: false,
         }
     }
@@ -262,13 +265,60 @@ impl<'a> Trip<'a> {
 
     /// From the box itself.
     fn leave(&mut self, interface: &str) -> Result<Outcome, Outcome> {
-        let route = self.stage(Direction::Out, interface)?;
-        let other = route.filter(|route| route.applies_now).and_then(|route| route.interface);
-        Ok(Outcome::Out(other.unwrap_or_else(|| interface.into())))
+        // What has a gateway leaves there, and is judged there unless its state covers it here.
+        let kept = self.kept_gateway(interface);
+        let by = kept.as_ref().and_then(|gateway| self.exit(gateway));
+        let out = by.unwrap_or_else(|| interface.into());
+        self.stage(Direction::Out, &out)?;
+        let other = self.gateway().and_then(|gateway| self.exit(&gateway));
+        Ok(Outcome::Out(other.unwrap_or(out)))
+    }
+
+    /// The gateway of the packet's state, before anything is asked of that; not of one that is
+    /// found by what it quotes, or by its first fragment.
+    fn kept_gateway(&self, interface: &str) -> Option<RouteChoice> {
+        let is_later = self.dissected.piece.is_some_and(|piece| piece.offset_bytes != 0);
+        if !self.is_filtered || self.inner.is_some() || is_later {
+            return None;
+        }
+        let at = self.world.states.find(Key::of(&self.packet))?;
+        let half = &self.world.states.get(at.0)?.halves[half_index(Direction::Out, at.1)];
+        let is_covered = half
+            .as_ref()
+            .is_some_and(|half| half.interface.as_deref().is_none_or(|bound| bound == interface));
+        self.gateway_of(at).filter(|_| !is_covered)
+    }
+
+    /// Where the packet goes by now instead of by the routes: as a rule says that has made no
+    /// state, or else its state.
+    fn gateway(&self) -> Option<RouteChoice> {
+        self.routed.clone().or_else(|| self.gateway_of(self.state?))
+    }
+
+    /// As a state says. Where the packet leaves has the last word.
+    fn gateway_of(&self, (key, forward): (Key, bool)) -> Option<RouteChoice> {
+        let halves = &self.world.states.get(key)?.halves;
+        [Direction::Out, Direction::In].into_iter().find_map(|direction| {
+            let half = halves[half_index(direction, forward)].as_ref()?;
+            let is_same = half.direction == direction;
+            let route = half.route.as_ref()?;
+            let applies = match route.kind {
+                RouteKind::RouteTo => is_same,
+                RouteKind::ReplyTo => !is_same,
+                RouteKind::DupTo => false,
+            };
+            applies.then(|| route.clone())
+        })
+    }
+
+    /// The interface that a gateway is reached by.
+    fn exit(&self, gateway: &RouteChoice) -> Option<Text> {
+        let by_route = || self.routes.interface(gateway.gateway?).cloned();
+        gateway.interface.clone().or_else(by_route)
     }
 
     fn through(&mut self, interface: &str) -> Result<Outcome, Outcome> {
-        let route = self.stage(Direction::In, interface)?;
+        self.stage(Direction::In, interface)?;
         self.inside = self.ends();
         let packet = &self.packet;
         let (device, has_options) = (self.device, packet.extensions.ipv4_options);
@@ -282,11 +332,11 @@ impl<'a> Trip<'a> {
         {
             return Ok(Outcome::Box);
         }
-        let chosen = route.filter(|route| route.applies_now).and_then(|route| route.interface);
-        let found = self.routes.interface(self.packet.destination).cloned();
-        let Some(out) = chosen.or(found) else {
+        // Where the kernel has no route, there is nothing to choose.
+        let Some(found) = self.routes.interface(self.packet.destination).cloned() else {
             return Ok(Outcome::Box);
         };
+        let out = self.gateway().and_then(|gateway| self.exit(&gateway)).unwrap_or(found);
         let size_bytes = u32::try_from(self.dissected.ip_bytes).unwrap_or(u32::MAX);
         if size_bytes > device.mtu_bytes(&out) {
             return Ok(Outcome::Box);
@@ -301,8 +351,8 @@ impl<'a> Trip<'a> {
             return Ok(self.follow(outcome, Direction::Out, &out, true));
         }
         self.ttl -= 1;
-        let route = self.stage(Direction::Out, &out)?;
-        let other = route.filter(|route| route.applies_now).and_then(|route| route.interface);
+        self.stage(Direction::Out, &out)?;
+        let other = self.gateway().and_then(|gateway| self.exit(&gateway));
         Ok(Outcome::Out(other.unwrap_or(out)))
     }
 
@@ -344,8 +394,11 @@ impl<'a> Trip<'a> {
             self.act(&listed);
         }
         match verdict.reason {
-            Reason::Skip => Ok(None),
-            Reason::State => Ok(self.by_state(direction, met)),
+            Reason::Skip => Ok(()),
+            Reason::State => {
+                self.by_state(direction, met);
+                Ok(())
+            }
             _ => self.by_rules(&verdict, direction, interface, record),
         }
     }
@@ -398,27 +451,15 @@ impl<'a> Trip<'a> {
         Outcome::Blocked(reason, self.answer(answer))
     }
 
-    fn by_state(
-        &mut self,
-        direction: Direction,
-        met: Option<((Key, bool), usize)>,
-    ) -> Option<RouteChoice> {
-        let (at, index) = met?;
+    fn by_state(&mut self, direction: Direction, met: Option<((Key, bool), usize)>) {
+        let Some((at, index)) = met else { return };
         self.state = Some(at);
-        let half = self.world.states.get(at.0)?.halves[index].clone()?;
+        let half = self.world.states.get(at.0).and_then(|record| record.halves[index].clone());
+        let Some(half) = half else { return };
         self.is_logged |= half.actions.log_all;
         self.act(&half.actions);
         let to = if direction == Direction::In { at.0 } else { half.wire };
         self.become_flow(if at.1 { to } else { to.reversed() });
-        let applies_now = half.route.as_ref().is_some_and(|route| {
-            let is_same = half.direction == direction;
-            match route.kind {
-                RouteKind::RouteTo => is_same,
-                RouteKind::ReplyTo => !is_same,
-                RouteKind::DupTo => false,
-            }
-        });
-        half.route.map(|route| RouteChoice { applies_now, ..route })
     }
 
     /// Gives the packet the ends of a flow. An ICMP error goes against the packet that it quotes;
@@ -473,7 +514,12 @@ impl<'a> Trip<'a> {
         }
         self.packet = packet;
         self.act(&verdict.actions);
-        Ok(verdict.route.clone())
+        let is_stateless = verdict.state.is_none();
+        if let Some(route) = verdict.route.clone().filter(|route| route.applies_now && is_stateless)
+        {
+            self.routed = Some(route);
+        }
+        Ok(())
     }
 
     /// Makes a state, or the half of it that is missing.
@@ -613,7 +659,13 @@ impl<'a> Trip<'a> {
             ((rule.filter(|_| !is_global), self.packet.source), limits)
         });
         let Crossing { direction, interface, .. } = *crossing;
-        let interface = state.if_bound.then(|| interface.into());
+        // A half is bound to the interface by which its packets leave.
+        let sends =
+            |route: &&RouteChoice| direction == Direction::Out && route.kind == RouteKind::RouteTo;
+        let by = verdict.route.as_ref().filter(sends).and_then(|route| route.interface.clone());
+        let is_elsewhere = verdict.route.as_ref().is_some_and(|route| sends(&route));
+        let bound = if is_elsewhere { by } else { Some(interface.into()) };
+        let interface = bound.filter(|_| state.if_bound);
         Half {
             wire: Key::of(&self.packet),
             rule,

@@ -14,6 +14,7 @@ mod scrub;
 mod stages;
 mod tcp;
 mod tcx;
+mod uplinks;
 mod veth;
 
 use std::fs;

@@ -461,6 +461,13 @@ impl DataPath {
             (action::TCX_NEXT, None) => {
                 Ok((Outcome::Out(wire.name.as_str().into()), Some(verdict.frame)))
             }
+            // To a gateway: by the interface that has counted it.
+            (action::TCX_REDIRECT, None) => {
+                let slot = counted.left.iter().position(|count| *count == 1);
+                let found = self.wires.iter().find(|wire| Some(wire.slot.into()) == slot);
+                let name = found.ok_or_else(|| DeviceError("it left nowhere".to_owned()))?;
+                Ok((Outcome::Out(name.name.as_str().into()), Some(verdict.frame)))
+            }
             (action, reason) => {
                 Err(DeviceError(format!("the egress program returns {action}, {reason:?}")))
             }

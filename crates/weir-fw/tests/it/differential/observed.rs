@@ -2,7 +2,7 @@
 
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{
-    control, cpu, image, interface_counters, profile, table, timeout,
+    control, cpu, direction, image, interface_counters, profile, table, timeout,
 };
 use weir_bpf::firewall::reasons::REASONS;
 use weir_fw::show::states::{OTHER_PHASES, TCP_PHASES};
@@ -22,6 +22,8 @@ pub(crate) struct Totals {
     pub(crate) staged: u64,
     /// Drops whose answer could not be sent.
     pub(crate) unanswered: u64,
+    /// By slot, what has left.
+    pub(crate) left: Vec<u64>,
 }
 
 impl Totals {
@@ -34,6 +36,7 @@ impl Totals {
             removals: 0,
             staged: 0,
             unanswered: 0,
+            left: vec![0; slot_max as usize + 1],
         };
         for index in 0..arena.read32(control::CPU_COUNT) {
             let at = firewall.regions().counters.at + index * cpu::SIZE_BYTES;
@@ -43,6 +46,11 @@ impl Totals {
             totals.unanswered += arena.read64(at + cpu::TABLE + table::UNANSWERED);
             for slot in 0..=slot_max {
                 let at = at + cpu::INTERFACE + slot * interface_counters::SIZE_BYTES;
+                for family in 0..2 {
+                    let word = (u32::from(direction::OUT) * 4 + family) * 8;
+                    let count = arena.read64(at + interface_counters::PACKETS + word);
+                    totals.left[slot as usize] += count;
+                }
                 for direction in 0..2 {
                     let row = at + interface_counters::DROPPED_PACKETS + direction * 32 * 8;
                     for (count, word) in totals.drops.iter_mut().zip(0..) {
@@ -63,6 +71,7 @@ impl Totals {
             removals: self.removals - before.removals,
             staged: self.staged - before.staged,
             unanswered: self.unanswered - before.unanswered,
+            left: self.left.iter().zip(&before.left).map(|(now, then)| now - then).collect(),
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) fn who_server(netns: &Netns, host: &str, port: u16) {
 }
 
 /// The same of datagrams, each answered with a line and what it said.
-fn who_datagrams(netns: &Netns, host: &str, port: u16) {
+pub(super) fn who_datagrams(netns: &Netns, host: &str, port: u16) {
     let address = SocketAddr::new(host.parse().expect("an address"), port);
     let socket = netns.run(|| UdpSocket::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
@@ -117,7 +117,7 @@ pub(super) fn seen(from: &Netns, host: &str, port: u16) -> SocketAddr {
 
 /// A datagram to a server and back: whom it sees.
 #[track_caller]
-fn seen_of_datagram(socket: &UdpSocket, size: usize) -> SocketAddr {
+pub(super) fn seen_of_datagram(socket: &UdpSocket, size: usize) -> SocketAddr {
     socket.set_read_timeout(Some(PATIENCE)).expect("set");
     let said: Vec<u8> = (0..size).map(|at| at.to_le_bytes()[0]).collect();
     socket.send(&said).expect("sent");

@@ -409,3 +409,48 @@ fn long_frames_are_filtered_too() {
         assert!(counted(&net, name, "blocked_in_packets") >= 1, "{name}");
     }
 }
+
+/// A host of the world that is behind the tunnel, and one that is not, where the kernel's routes
+/// say it the other way round; rules know better.
+const GATEWAYS: &str = "\
+block return
+pass proto { icmp icmp6 }
+pass in on b0 route-to tun9 inet proto tcp to 203.0.113.9 port 7001
+pass in on b0 route-to (b1 10.2.0.2) inet proto tcp to 203.0.113.10 port 7001
+pass out proto tcp to any port 7001
+";
+
+fn a_tunnel_as_gateway(test: &str, tag: &str, is_plain: bool) {
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let site = Site::new(tag, Offload::Tcp);
+    let Site { net, far, .. } = &site;
+    if !is_plain {
+        let words = ["ethtool", "-K", "c0", "tx", "on"];
+        assert_exit(&program(test, &net.client, &words).expect("ethtool"), 0);
+    }
+    ip(far, "address add 203.0.113.9/32 dev lo");
+    ip(&net.server, "address add 203.0.113.10/32 dev lo");
+    ip(&net.router, "route add 203.0.113.9/32 via 10.2.0.2");
+    ip(&net.router, "route add 203.0.113.10/32 dev tun9");
+    who_server(far, "203.0.113.9", 7001);
+    who_server(&net.server, "203.0.113.10", 7001);
+    net.start(GATEWAYS);
+    for host in ["203.0.113.9", "203.0.113.10"] {
+        assert_eq!(seen(&net.client, host, 7001).ip().to_string(), "10.1.0.2", "{host}");
+    }
+    let states = net.pfctl("-vvss");
+    assert!(states.contains("\n   route-to: @tun9\n"), "{states}");
+}
+
+#[test]
+fn a_tunnel_is_a_gateway() {
+    a_tunnel_as_gateway("a_tunnel_is_a_gateway", "tcx-gate", true);
+}
+
+#[test]
+fn a_tunnel_is_a_gateway_of_what_the_kernel_sends() {
+    a_tunnel_as_gateway("a_tunnel_is_a_gateway_of_what_the_kernel_sends", "tcx-gatek", false);
+}

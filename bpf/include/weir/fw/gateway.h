@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * `route-to` and `reply-to`: a packet goes to a gateway that its rule names, instead of the one
+ * that the kernel's routes have (`pf_route` of pf.c).
+ *
+ * The kernel still says whether a packet is forwarded at all: what is for the box stays, and so
+ * does what no route leads to. A state keeps the number of the gateway of each direction, in the
+ * word that has its next hop, so that a packet which is forwarded by its state costs nothing more.
+ * What the kernel has to forward, or the box itself sends, gets its gateway where it leaves:
+ * gateway_skb.h.
+ */
+#ifndef WEIR_FW_GATEWAY_H
+#define WEIR_FW_GATEWAY_H
+
+#include <weir/fw/fib.h>
+#include <weir/fw/gateways.h>
+#include <weir/fw/image.h>
+#include <weir/fw/pool.h>
+#include <weir/fw/scratch.h>
+
+/*
+ * A packet whose state covers the hook goes to the gateway of that, unless a rule that made none
+ * has chosen one. A later fragment goes where its first one went.
+ */
+static __always_inline void weir_gateway_settle(struct weir_fw_packet *p,
+						const struct weir_fw_hit *hit)
+{
+	if (hit->gateway && !(p->flags & (WEIR_PACKET_ROUTED | WEIR_PACKET_FOLLOWS)))
+		p->gateway = hit->gateway;
+}
+
+/*
+ * Chooses the gateway of a packet that a rule with `route-to` or `reply-to` passes. 0, or the
+ * reason of a drop + 1.
+ */
+__noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
+				   struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_fw_gateways __weir_arena *pool;
+	__u32 family = p->family & 1, count, at;
+	__u64 turn = 0;
+
+	if (!d->rule_at)
+		return 0;
+	at = weir_at(struct weir_fw_rule, d->rule_at)->gateways;
+	if (!at)
+		return 0;
+	at = p->ruleset + weir_fw_image_of(p)->gateways_at +
+	     (at - 1) * (__u32)sizeof(struct weir_fw_gateways);
+	pool = weir_at(struct weir_fw_gateways, at);
+	count = pool->count[family];
+	if (!count)
+		return WEIR_DROP(MAP_FAILED);
+	if (pool->choice == WEIR_FW_CHOICE_ROUND_ROBIN)
+		turn = __sync_fetch_and_add(&pool->turn, 1);
+	else if (pool->choice == WEIR_FW_CHOICE_SOURCE_HASH)
+		turn = weir_pool_hash(p, pool->seed);
+	else if (pool->choice == WEIR_FW_CHOICE_RANDOM)
+		turn = bpf_get_prandom_u32();
+	turn = pool->number[family][turn % count & (sizeof(pool->number[0]) - 1)];
+	if (pool->is_reply) {
+		d->gateway_back = turn;
+		return 0;
+	}
+	d->gateway = turn;
+	if (p->direction == WEIR_FW_IN)
+		return 0;
+	/* It leaves by the gateway's interface; its state may be bound to that, if it is known. */
+	if (weir_gateway_at(turn)->interface)
+		p->out_interface = weir_gateway_at(turn)->interface;
+	else
+		d->flags &= ~WEIR_DECISION_IF_BOUND;
+	return 0;
+}
+
+/* What the kernel is asked of a packet's gateway: the way to its address, out of its interface. */
+static __always_inline __u32 weir_gateway_question(struct bpf_fib_lookup *f,
+						   const struct weir_fw_packet *p, __u32 ifindex)
+{
+	weir_gateway *gateway = weir_gateway_at(p->gateway);
+	__u32 slot = gateway->interface;
+
+	__builtin_memset(f, 0, sizeof(*f));
+	weir_fw_fib_ask(f, p, slot ? weir_fw_interface(slot)->ifindex : ifindex);
+	if (gateway->flags & WEIR_FW_GATEWAY_ADDRESS && p->family == WEIR_FW_INET)
+		f->ipv4_dst = gateway->addr[0];
+	else if (gateway->flags & WEIR_FW_GATEWAY_ADDRESS)
+		weir_copy_address(f->ipv6_dst, gateway->addr);
+	return slot ? BPF_FIB_LOOKUP_OUTPUT : 0;
+}
+
+/*
+ * The route by the packet's gateway, as weir_fw_fib(). Where the neighbour is not known yet, or the
+ * interface takes no frames, the kernel sends the packet.
+ */
+__noinline int weir_fw_fib_gateway(struct xdp_md *ctx, const struct weir_fw_packet *p __arg_nonnull,
+				   struct weir_fw_route *route __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct bpf_fib_lookup *f;
+	__u32 flags;
+	long found;
+
+	if (!scratch)
+		return WEIR_ROUTE_BLACKHOLE;
+	f = &scratch->fib;
+	__builtin_memset(f, 0, sizeof(*f));
+	weir_fw_fib_ask(f, p, ctx->ingress_ifindex);
+	/* Its own neighbour and MTU are of no account. */
+	f->tot_len = 0;
+	found = bpf_fib_lookup(ctx, f, sizeof(*f), BPF_FIB_LOOKUP_SKIP_NEIGH);
+	if (found == BPF_FIB_LKUP_RET_NOT_FWDED)
+		return WEIR_ROUTE_KERNEL;
+	if (found != BPF_FIB_LKUP_RET_SUCCESS)
+		return found == BPF_FIB_LKUP_RET_BLACKHOLE ? WEIR_ROUTE_BLACKHOLE :
+							     WEIR_ROUTE_KERNEL_ONCE;
+	if (weir_gateway_at(p->gateway)->flags & WEIR_FW_GATEWAY_ABSENT)
+		return WEIR_ROUTE_BLACKHOLE;
+	flags = weir_gateway_question(f, p, ctx->ingress_ifindex);
+	found = bpf_fib_lookup(ctx, f, sizeof(*f), flags);
+	if (found != BPF_FIB_LKUP_RET_SUCCESS)
+		return WEIR_ROUTE_KERNEL_ONCE;
+	return weir_fw_fib_found(f, route, ctx->ingress_ifindex);
+}
+
+#endif /* WEIR_FW_GATEWAY_H */

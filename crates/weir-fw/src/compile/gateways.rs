@@ -1,0 +1,164 @@
+//! `route-to` and `reply-to`: the gateways of a ruleset, which states keep by numbers, and the pool
+//! that a rule takes one of them from, as `struct weir_fw_gateways`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use weir_bpf::firewall::layout::{self, gateway as field, gateway_flags};
+use weir_rules::evaluate::source_hash_seed;
+use weir_rules::ir::{Address, Pool, PoolHost, Route, Rule};
+use weir_rules::value::{PoolKind, RouteKind};
+
+use super::known::{Gateway, Known};
+use super::numbers::Exhausted;
+use super::{Builder, Input, Refused, Slot, refused};
+use crate::image::{Bytes, Choice, Gateways};
+
+/// Gateways that states can keep, those of earlier rulesets that have states included.
+const GATEWAY_COUNT_MAX: usize = layout::GATEWAY_COUNT_MAX as usize;
+/// Different pools of one image.
+const POOL_COUNT_MAX: usize = u8::MAX as usize;
+
+fn gateway(host: &PoolHost) -> Gateway {
+    let address = match host.address {
+        Some(Address::Network(address, _)) => Some(address),
+        // Refused before.
+        _ => None,
+    };
+    Gateway { interface: host.interface.as_ref().map(ToString::to_string), address }
+}
+
+/// The gateways of a route. Without any address they are one, as in pf.
+fn gateways(route: &Route) -> impl Iterator<Item = Gateway> {
+    let hosts = &route.pool.hosts;
+    let has_addresses = hosts.iter().any(|host| host.address.is_some());
+    hosts.iter().take(if has_addresses { hosts.len() } else { 1 }).map(gateway)
+}
+
+/// The numbers of the gateways that rules name.
+pub(super) fn numbers(
+    input: &Input<'_>,
+    known: &mut Known,
+) -> Result<HashMap<Gateway, u16>, Refused> {
+    let rules = || input.evaluator.rules().filter(|rule| rule.route.is_some());
+    let routes = rules().filter_map(|rule| rule.route.as_deref());
+    let given: BTreeSet<Gateway> = routes.flat_map(gateways).collect();
+    let assigned = known.gateways.assign(&given, GATEWAY_COUNT_MAX);
+    assigned.map_err(|Exhausted { given_count, held_count }| {
+        let span = rules().next().map(|rule| rule.span);
+        let message = format!(
+            "states keep at most {GATEWAY_COUNT_MAX} different gateways, and rules have \
+             {given_count}, besides {held_count} of earlier rulesets that states still have"
+        );
+        refused(span.unwrap_or_default(), message)
+    })
+}
+
+/// What a number stands for, as `struct weir_fw_gateway`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Numbered {
+    pub(crate) number: u32,
+    pub(crate) line: [u8; field::SIZE_BYTES as usize],
+}
+
+/// All that states may have.
+pub(super) fn numbered(known: &Known, slots: &[Slot]) -> Vec<Numbered> {
+    let held = (1..).zip(&known.gateways.held);
+    held.filter_map(|(number, held)| Some(Numbered { number, line: line(held.as_ref()?, slots) }))
+        .collect()
+}
+
+fn line(of: &Gateway, slots: &[Slot]) -> [u8; field::SIZE_BYTES as usize] {
+    let mut line = Bytes::<{ field::SIZE_BYTES as usize }>::new();
+    let mut flags = if of.address.is_some() { gateway_flags::ADDRESS } else { 0 };
+    match of.address {
+        Some(IpAddr::V4(address)) => line.put(field::ADDR, &address.octets()),
+        Some(IpAddr::V6(address)) => line.put(field::ADDR, &address.octets()),
+        None => {}
+    }
+    if let Some(name) = &of.interface {
+        match slots.iter().find(|slot| slot.interface == *name) {
+            Some(slot) => line.put(field::INTERFACE, &[slot.number]),
+            None => flags |= gateway_flags::ABSENT,
+        }
+    }
+    line.put(field::FLAGS, &[flags]);
+    line.0
+}
+
+fn choice(pool: &Pool) -> Choice {
+    match pool.kind {
+        Some(PoolKind::SourceHash(_)) => Choice::SourceHash,
+        Some(PoolKind::RoundRobin | PoolKind::Random) if pool.sticky => Choice::SourceHash,
+        Some(PoolKind::Random) => Choice::Random,
+        Some(PoolKind::RoundRobin) => Choice::RoundRobin,
+        None | Some(PoolKind::Bitmask | PoolKind::LeastStates) => Choice::First,
+    }
+}
+
+impl Builder<'_> {
+    /// The number of a rule's pool, from 1 on; 0: it has none.
+    pub(super) fn gateways(&mut self, rule: &Rule) -> Result<u8, Refused> {
+        let Some(route) = rule.route.as_deref() else { return Ok(0) };
+        let key = match &route.pool.kind {
+            Some(PoolKind::SourceHash(key)) => key.as_ref(),
+            _ => None,
+        };
+        let mut pool = Gateways {
+            is_reply: route.kind == RouteKind::ReplyTo,
+            choice: choice(&route.pool),
+            seed: source_hash_seed(key),
+            ..Gateways::default()
+        };
+        for gateway in gateways(route) {
+            let number = self.gateway_numbers.get(&gateway).copied().unwrap_or(0);
+            let number = u8::try_from(number).unwrap_or(0);
+            let of_family =
+                |is_ipv6: bool| gateway.address.is_none_or(|it| it.is_ipv6() == is_ipv6);
+            for (family, numbers) in pool.numbers.iter_mut().enumerate() {
+                if of_family(family == 1) {
+                    numbers.push(number);
+                }
+            }
+        }
+        // Whose turn it is each rule counts for itself.
+        let has_turns = pool.choice == Choice::RoundRobin;
+        let found = self.gateways.iter().position(|other| *other == pool && !has_turns);
+        let at = found.unwrap_or(self.gateways.len());
+        if at == self.gateways.len() {
+            self.gateways.push(pool);
+        }
+        if at >= POOL_COUNT_MAX || self.gateways[at].numbers.iter().any(|of| of.len() > 16) {
+            let message = format!(
+                "the data path takes at most {POOL_COUNT_MAX} different pools of gateways, of at \
+                 most 16 gateways each"
+            );
+            return Err(refused(rule.span, message));
+        }
+        Ok(u8::try_from(at + 1).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_an_address_or_an_interface_or_both() {
+        let slots = [Slot { number: 7, interface: "wan0".to_owned() }];
+        let of = |interface: Option<&str>, address: Option<&str>| {
+            let address = address.map(|text| text.parse().unwrap());
+            let gateway = Gateway { interface: interface.map(ToOwned::to_owned), address };
+            let line = line(&gateway, &slots);
+            let at = |at: u32| line[at as usize];
+            (line[0..4].to_vec(), at(field::INTERFACE), at(field::FLAGS), gateway.to_string())
+        };
+        let (address, absent) = (gateway_flags::ADDRESS, gateway_flags::ABSENT);
+        let both = of(Some("wan0"), Some("192.0.2.1"));
+        assert_eq!(both, (vec![192, 0, 2, 1], 7, address, "192.0.2.1@wan0".to_owned()));
+        let alone = of(None, Some("2001:db8::1"));
+        assert_eq!(alone, (vec![0x20, 1, 0xd, 0xb8], 0, address, "2001:db8::1".to_owned()));
+        assert_eq!(of(Some("wan0"), None), (vec![0; 4], 7, 0, "@wan0".to_owned()));
+        assert_eq!(of(Some("ppp0"), None), (vec![0; 4], 0, absent, "@ppp0".to_owned()));
+    }
+}
