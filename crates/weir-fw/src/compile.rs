@@ -15,12 +15,14 @@ mod criteria;
 mod gateways;
 pub mod known;
 mod numbers;
+mod queues;
 mod scrub;
 pub(crate) mod translation;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_bpf::firewall::layout::TIMEOUT_COUNT;
+use weir_net::shaping::Tree;
 use weir_rules::Dialect;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, Step};
@@ -104,6 +106,8 @@ pub struct Compiled {
     gateways: Vec<image::Gateways>,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
+    /// The queues of interfaces.
+    pub(crate) trees: Vec<Tree>,
     operands: Vec<u8>,
     /// The rules, one entry for each identifier, in the order of the evaluator: the filter rules,
     /// and then those of FreeBSD's lists that translate.
@@ -145,6 +149,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let tags = tags(input, &mut known)?;
     let gateway_numbers = gateways::numbers(input, &mut known)?;
+    let queue_numbers = queues::numbers(input.evaluator.ruleset(), &mut known)?;
+    let trees = queues::trees(input.evaluator.ruleset(), &queue_numbers)?;
     let mut builder = Builder {
         names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,
@@ -157,6 +163,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         scrubs: Vec::with_capacity(steps.len()),
         gateway_numbers,
         gateways: Vec::new(),
+        queue_numbers,
+        trees,
         open: Vec::new(),
     };
     for step in steps {
@@ -164,7 +172,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let rule_count = builder.criteria.len();
     let list_ends = builder.lists()?;
-    scrub::check_count(input.evaluator)?;
+    builder.check_words(input.evaluator)?;
     let scrubs = builder.scrub_list();
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
@@ -254,6 +262,8 @@ struct Builder<'a> {
     scrubs: Vec<u64>,
     gateway_numbers: HashMap<Gateway, u16>,
     gateways: Vec<image::Gateways>,
+    queue_numbers: queues::Numbers,
+    trees: Vec<Tree>,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -303,7 +313,8 @@ impl<'a> Builder<'a> {
         self.criteria.push(criteria);
         self.actions.push(action);
         self.translations.push(None);
-        self.scrubs.push(scrub::word(rule.rule));
+        let word = self.word(rule.rule)?;
+        self.scrubs.push(word);
         Ok(())
     }
 
@@ -381,6 +392,7 @@ impl<'a> Builder<'a> {
             scrubs: self.scrubs,
             gateways: self.gateways,
             numbered: Vec::new(),
+            trees: self.trees,
             operands: self.names.operands,
             rules,
             tables: self.names.tables,

@@ -17,6 +17,7 @@ mod load;
 mod memory;
 mod overload;
 mod preview;
+mod queues;
 mod scrubs;
 mod source;
 mod sources;
@@ -107,6 +108,7 @@ pub struct Engine {
     interfaces: Interfaces,
     stages: stages::Choice,
     scrubs: scrubs::Release,
+    queues: queues::Made,
     baseline: Totals,
     debug: String,
     loader: Loader,
@@ -272,6 +274,7 @@ impl Engine {
         self.is_stopped = true;
         self.interfaces.detach(&self.firewall);
         elsewhere::detach(&self.firewall);
+        queues::remove_all();
     }
 
     fn installer(&self) -> Result<Installer<'_, weir_bpf::firewall::Arena>, Refused> {

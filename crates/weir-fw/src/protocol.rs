@@ -117,6 +117,8 @@ pub enum Shown {
     Rules,
     /// `-s nat`
     Nat,
+    /// `-s queue`
+    Queue,
     /// `-s Tables`
     Tables,
     /// `-s timeouts`

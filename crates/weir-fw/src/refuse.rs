@@ -5,6 +5,7 @@
 //! is. Nothing is left out silently. What is accepted although it changes nothing here draws a
 //! warning.
 
+use weir_rules::ast::Queue;
 use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
@@ -14,6 +15,7 @@ use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions
 use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
+mod queues;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -79,8 +81,14 @@ refusals! {
         "`scrub` rules are asked by interface, protocol, addresses and ports";
     ScrubAnchor: "scrub within an anchor",
         "`scrub` rules stand in the main ruleset";
-    Queue: "altq, queue, dnpipe, dnqueue",
-        "traffic is not shaped, and what is forwarded here bypasses the queues of tc(8)";
+    Dummynet: "dnpipe, dnqueue",
+        "traffic is shaped by queues alone";
+    AltqKind: "altq with fairq or codel",
+        "the kernel's classes share by rate and priority";
+    QueueFlags: "queue with red, ecn, rio, codel or other options of ALTQ",
+        "queues drop at their end, or by `flows`";
+    QueueCurve: "hfsc with curves of two slopes, a burst of min or max",
+        "the kernel's classes have one rate, and one burst";
     Limiter: "state limiter, source limiter",
         "states are limited only by max, max-src-states and the like";
     PacketRate: "max-pkt-rate",
@@ -211,18 +219,23 @@ impl Found {
             Prelude::Macro(..) | Prelude::Table(_) => {}
             Prelude::Set(setting, span) => self.setting(setting, *span),
             Prelude::Altq(statement) => self.altq(statement),
-            Prelude::Queue(queue) => self.refuse(Refusal::Queue, queue.name.span),
+            Prelude::Queue(queue) => self.queue(queue),
             Prelude::Limiter(limiter) => self.refuse(Refusal::Limiter, limiter.name.span),
         }
     }
 
-    fn altq(&mut self, statement: &AltqOn) {
-        let span = statement
-            .altq
-            .interfaces
-            .first()
-            .map_or_else(Span::default, |interface| interface.name.span);
-        self.refuse(Refusal::Queue, span);
+    fn altq(&mut self, altq: &AltqOn) {
+        let interface = altq.altq.interfaces.first();
+        let span = interface.map_or_else(Span::default, |interface| interface.name.span);
+        if let Some(refusal) = queues::of_altq(altq) {
+            self.refuse(refusal, span);
+        }
+    }
+
+    fn queue(&mut self, queue: &Queue) {
+        if let Some(refusal) = queues::of_queue(queue) {
+            self.refuse(refusal, queue.name.span);
+        }
     }
 
     fn setting(&mut self, setting: &Setting, span: Span) {
@@ -375,7 +388,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
         (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
-        (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
+        (Refusal::Dummynet, options.dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(options.rtable)),
         (Refusal::Divert, options.divert.is_some()),
         (Refusal::Limiter, !options.limiters.is_empty()),

@@ -44,6 +44,7 @@ pub mod process;
 pub mod procfs;
 pub mod registry;
 pub mod route;
+pub mod shaping;
 pub mod steering;
 pub mod sysctl;
 pub mod xdp;

@@ -142,8 +142,6 @@ impl Expander<'_> {
             }
             StatementKind::Queue(queue) => {
                 self.refuse_in_anchor("queue", span)?;
-                let what = format!("queue `{}`", queue.name.value);
-                self.cannot_run(span, &what);
                 self.ruleset.prelude.push(Prelude::Queue(queue.clone()));
             }
             StatementKind::Limiter(limiter) => {

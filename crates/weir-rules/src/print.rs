@@ -56,7 +56,8 @@ impl Printer<'_> {
         out
     }
 
-    fn prelude(&self, out: &mut String, ruleset: &Ruleset, prelude: &Prelude) {
+    /// A statement that stands before the rules; a line, or several, each with its newline.
+    pub fn prelude(&self, out: &mut String, ruleset: &Ruleset, prelude: &Prelude) {
         match prelude {
             Prelude::Macro(name, value) => {
                 let _ = writeln!(out, "{name} = {}", quoted(value));

@@ -5,7 +5,7 @@
  *
  * Whatever the kernel has to do something about is its own: packets for the box, neighbours that
  * are not known yet, frames over the MTU, routes that answer with an ICMP error, interfaces to
- * which frames cannot be redirected.
+ * which frames cannot be redirected, or whose queues they have to wait in.
  */
 #ifndef WEIR_FW_FIB_H
 #define WEIR_FW_FIB_H
@@ -97,6 +97,8 @@ static __always_inline int weir_fw_fib_found(const struct bpf_fib_lookup *f,
 	route->ifindex = f->ifindex;
 	route->interface = weir_fw_ifslot(f->ifindex);
 	flags = weir_fw_interface(route->interface)->flags;
+	if (flags & WEIR_FW_INTERFACE_QUEUED)
+		return WEIR_ROUTE_KERNEL;
 	/* Back out of the same interface needs nothing of its driver but XDP itself. */
 	if (!route->interface || weir_fw_is_deaf(flags) ||
 	    (!(flags & WEIR_FW_INTERFACE_XMIT) && f->ifindex != ifindex))

@@ -38,6 +38,10 @@ enum weir_fw_constant {
 	WEIR_FW_GATEWAYS_AT = 1280,
 	/* Gateways that states can keep: the numbers 1 to this; 0 is none. */
 	WEIR_FW_GATEWAY_COUNT_MAX = 15,
+	/* Queues that rules can name: the numbers 1 to this; 0 is none. */
+	WEIR_FW_QUEUE_COUNT_MAX = 250,
+	/* The tree of queues on an interface: the upper half of a packet's priority. */
+	WEIR_FW_QUEUE_MAJOR = 0x7765,
 	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 	WEIR_FW_INTERFACE_COUNT_MAX = 64,
 	/* Interfaces with a larger index are refused. */
@@ -61,6 +65,7 @@ enum weir_fw_constant {
 
 /*
  * What is changed in a packet, as one word, from the lowest bit up; 0: nothing. scrub.h does it.
+ * Beside that stands the queue by which it leaves (queue.h).
  */
 enum weir_fw_scrub {
 	WEIR_FW_SCRUB_MSS_SHIFT = 0,	/* 16 bits: `max-mss`; 0: none */
@@ -69,6 +74,9 @@ enum weir_fw_scrub {
 	WEIR_FW_SCRUB_SETS_TOS_SHIFT = 32,
 	WEIR_FW_SCRUB_NO_DF_SHIFT = 33,
 	WEIR_FW_SCRUB_RANDOM_ID_SHIFT = 34,
+	/* 8 bits each: the number of `queue`, and of that for what has no payload or low delay */
+	WEIR_FW_SCRUB_QUEUE_SHIFT = 36,
+	WEIR_FW_SCRUB_FAST_QUEUE_SHIFT = 44,
 	/* Of an interface in the image: what is changed depends on more than the interface. */
 	WEIR_FW_SCRUB_ASKS_SHIFT = 35,
 	/* Of what states keep: it is taken out if nobody gets it (weir-fw's engine/scrubs.rs). */
@@ -436,6 +444,8 @@ enum weir_fw_interface_flag {
 	/* A veth in native mode: what its peer sends may have no checksum yet (partial.h), and what
 	 * is sent back to a peer that takes no redirected frames is lost. */
 	WEIR_FW_INTERFACE_VETH = 1 << 5,
+	/* What leaves by it has to wait in queues of tc(8): the kernel sends it. */
+	WEIR_FW_INTERFACE_QUEUED = 1 << 6,
 };
 
 struct weir_fw_interface {

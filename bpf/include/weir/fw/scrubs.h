@@ -10,8 +10,10 @@
 #include <weir/fw/account.h>
 #include <weir/fw/table.h>
 
+/* Of a word: the queues. */
+#define WEIR_SCRUB_QUEUES (0xffffull << WEIR_FW_SCRUB_QUEUE_SHIFT)
 /* Of a word: what every packet is changed by, and not SYNs alone. */
-#define WEIR_SCRUB_ALL_PACKETS (~(0xffffull << WEIR_FW_SCRUB_MSS_SHIFT))
+#define WEIR_SCRUB_ALL_PACKETS (~(0xffffull << WEIR_FW_SCRUB_MSS_SHIFT | WEIR_SCRUB_QUEUES))
 
 static __always_inline __u64 __weir_arena *weir_scrub_at(__u32 number)
 {

@@ -56,6 +56,8 @@ pub struct Known {
     pub tags: Numbers<String>,
     /// Where `route-to` and `reply-to` send packets.
     pub gateways: Numbers<Gateway>,
+    /// Names of queues.
+    pub queues: Numbers<String>,
 }
 
 /// Where packets go.

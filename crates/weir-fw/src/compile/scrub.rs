@@ -36,28 +36,6 @@ pub(super) fn word(rule: &Rule) -> u64 {
         | u64::from(scrub.random_id) << SCRUB_RANDOM_ID_SHIFT
 }
 
-/// Refuses more different words than states can keep. What several rules change together may still
-/// be one too many: its states keep nothing.
-pub(super) fn check_count(evaluator: &Evaluator<'_>) -> Result<(), Refused> {
-    let mut words = BTreeSet::new();
-    let is_kept = |rule: &Rule| match rule.action {
-        Action::Match => true,
-        Action::Pass => rule.keeps_state(),
-        _ => false,
-    };
-    for rule in evaluator.rules().filter(|rule| is_kept(rule) && word(rule) != 0) {
-        words.insert(word(rule));
-        if words.len() > SCRUB_COUNT_MAX as usize {
-            let message = format!(
-                "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)` and `set tos`: states \
-                 cannot tell them apart"
-            );
-            return Err(refused(rule.span, message));
-        }
-    }
-    Ok(())
-}
-
 /// FreeBSD's list, as it stands in an image.
 pub(super) struct ScrubList {
     /// Its first row.
@@ -67,6 +45,34 @@ pub(super) struct ScrubList {
 }
 
 impl Builder<'_> {
+    /// What a rule changes, and the queues that it names.
+    pub(super) fn word(&self, rule: &Rule) -> Result<u64, Refused> {
+        Ok(word(rule) | self.queue_word(rule)?)
+    }
+
+    /// Refuses more different words than states can keep. What several rules change together may
+    /// still be one too many: its states keep nothing.
+    pub(super) fn check_words(&self, evaluator: &Evaluator<'_>) -> Result<(), Refused> {
+        let mut words = BTreeSet::new();
+        let is_kept = |rule: &Rule| match rule.action {
+            Action::Match => true,
+            Action::Pass => rule.keeps_state(),
+            _ => false,
+        };
+        for rule in evaluator.rules().filter(|rule| is_kept(rule)) {
+            words.insert(self.word(rule)?);
+            words.remove(&0);
+            if words.len() > SCRUB_COUNT_MAX as usize {
+                let message = format!(
+                    "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)`, `set tos` and \
+                     queues: states cannot tell them apart"
+                );
+                return Err(refused(rule.span, message));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the list, if anything changes by it: all of its rules without ports and segment sizes,
     /// and all of them with their ports, and with nothing but segment sizes.
     pub(super) fn scrub_list(&mut self) -> ScrubList {

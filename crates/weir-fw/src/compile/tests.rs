@@ -1,6 +1,7 @@
 //! What a compilation refuses for want of numbers.
 
 use super::*;
+use weir_bpf::firewall::layout;
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
@@ -8,11 +9,15 @@ use weir_rules::source::MemorySources;
 use weir_rules::value::Flush;
 
 fn compiled(text: &str, known: &Known) -> Result<Compiled, Refused> {
+    compiled_as(Dialect::FreeBsd, text, known)
+}
+
+fn compiled_as(dialect: Dialect, text: &str, known: &Known) -> Result<Compiled, Refused> {
     let facts = Facts::new();
     let input = ParseInput {
         name: "pf.conf",
         bytes: text.as_bytes(),
-        dialect: Some(Dialect::FreeBsd),
+        dialect: Some(dialect),
         macros: &[],
         provider: &MemorySources::default(),
         limits: Limits::default(),
@@ -97,4 +102,114 @@ fn changes_beyond_those_of_states_are_refused() {
     compiled(&most, &none).unwrap();
     let refused = compiled(&rules(16), &none).unwrap_err().0;
     assert!(refused[0].message.contains("more than 15 different sets"), "{refused:?}");
+}
+
+/// What is told apart of a class: its parent, rate and ceiling in kbit/s, priority, and the packets
+/// that wait at most where it has none below it.
+fn classes(tree: &Tree, known: &Known) -> Vec<(String, u16, u64, u64, u8, Option<u32>)> {
+    use weir_net::shaping::Queue;
+    let name = |number: u16| {
+        let held = known.queues.held.get(usize::from(number) - 1);
+        held.and_then(Clone::clone).unwrap_or_else(|| "root".to_owned())
+    };
+    let limit = |queue: Queue| match queue {
+        Queue::Fifo { limit_packets } => limit_packets,
+        Queue::Fair { flow_count, .. } => flow_count,
+    };
+    let classes = tree.classes.iter().map(|class| {
+        let (rate, ceil) = (class.rate_bps / 1000, class.ceil_bps / 1000);
+        (name(class.number), class.parent, rate, ceil, class.priority, class.queue.map(limit))
+    });
+    classes.collect()
+}
+
+#[test]
+fn openbsd_queues_are_classes_with_rates() {
+    let text = "queue main on { em0 em1 } bandwidth 100M max 20M\n\
+                queue slow parent main bandwidth 4M min 5M max 6M qlimit 9\n\
+                queue rest parent main bandwidth 10M burst 40M for 100ms default\n\
+                queue whole on em2 bandwidth 50M flows 1024 default\n\
+                match out on em0 set queue (slow, rest)\npass in set queue whole\n";
+    let compiled = compiled_as(Dialect::OpenBsd, text, &Known::default()).unwrap();
+    let known = &compiled.known;
+    let [first, second, third] = &compiled.trees[..] else { panic!("{:?}", compiled.trees) };
+    assert_eq!((first.interface.as_str(), second.interface.as_str()), ("em0", "em1"));
+    assert_eq!(first.classes, second.classes);
+    // In the order of their names: main, rest, slow, whole.
+    assert_eq!(
+        classes(first, known),
+        [
+            ("main".to_owned(), 0, 20_000, 20_000, 0, None),
+            ("slow".to_owned(), 1, 5_000, 6_000, 0, Some(9)),
+            ("rest".to_owned(), 1, 10_000, 20_000, 0, Some(50)),
+        ]
+    );
+    assert_eq!((first.default, third.default), (2, 4));
+    assert_eq!(first.classes[2].burst_bytes, 40_000_000 / 8 / 10);
+    assert_eq!(first.classes[1].quantum_bytes * 2, first.classes[2].quantum_bytes);
+    let limits = classes(third, known);
+    assert_eq!(limits, [("whole".to_owned(), 0, 100_000_000, 100_000_000, 0, Some(1024))]);
+    assert_eq!(compiled.scrubs[0] >> layout::SCRUB_QUEUE_SHIFT, 2 << 8 | 3);
+    assert_eq!(compiled.scrubs[1] >> layout::SCRUB_QUEUE_SHIFT, 4);
+}
+
+#[test]
+fn altq_is_classes_with_rates_or_priorities() {
+    let text = "altq on em0 cbq bandwidth 10Mb queue { web, rest }\n\
+                queue web bandwidth 60% priority 3 cbq(borrow) { bulk, swift }\n\
+                queue bulk bandwidth 50%\nqueue swift bandwidth 1Mb priority 9\n\
+                queue rest bandwidth 1Mb cbq(default)\n\
+                altq on em1 priq bandwidth 1Mb queue { low, high }\n\
+                queue low priq(default)\nqueue high priority 15 qlimit 20\n\
+                altq on em2 hfsc bandwidth 1Mb queue { only }\n\
+                queue only hfsc(default realtime 100Kb linkshare 50Kb upperlimit 80%)\npass\n";
+    let compiled = compiled(text, &Known::default()).unwrap();
+    let known = &compiled.known;
+    let all: Vec<_> = compiled.trees.iter().map(|tree| classes(tree, known)).collect();
+    let root = |rate: u64| ("root".to_owned(), 0, rate, rate, 0, None);
+    let web = known.queues.held.iter().position(|name| name.as_deref() == Some("web")).unwrap();
+    let web = u16::try_from(web + 1).unwrap();
+    assert_eq!(
+        all[0],
+        [
+            root(10_000),
+            ("web".to_owned(), 256, 6_000, 10_000, 4, None),
+            ("bulk".to_owned(), web, 3_000, 3_000, 6, Some(50)),
+            ("swift".to_owned(), web, 1_000, 1_000, 0, Some(50)),
+            ("rest".to_owned(), 256, 1_000, 1_000, 6, Some(50)),
+        ]
+    );
+    let (low, high) = (("low", 1, 50), ("high", 0, 20));
+    for (class, (name, priority, limit)) in all[1][1..].iter().zip([low, high]) {
+        assert_eq!(*class, (name.to_owned(), 256, 8, 1_000, priority, Some(limit)));
+    }
+    assert_eq!(all[2][1], ("only".to_owned(), 256, 100, 800, 0, Some(50)));
+}
+
+#[test]
+fn queues_that_cannot_be_are_refused() {
+    let refused = |dialect, text: &str| {
+        compiled_as(dialect, text, &Known::default()).unwrap_err().0[0].message.clone()
+    };
+    for (text, said) in [
+        ("queue a on em0 bandwidth 1M\n", "`em0` has 0 default queues"),
+        ("queue a parent b bandwidth 1M default\n", "there is no queue `b` before it"),
+        ("queue a on em0 bandwidth 1M default\nqueue b parent a bandwidth 1K\n", "below it"),
+        ("queue a on em0 bandwidth 1M default\npass set queue c\n", "there is no queue `c`"),
+        ("queue a on em0 bandwidth 1M quantum 9 default\n", "need `flows`"),
+        (
+            "queue a on em0 bandwidth 1M default\nqueue a on em0 bandwidth 1M\n",
+            "two queues at its root",
+        ),
+    ] {
+        let message = refused(Dialect::OpenBsd, text);
+        assert!(message.contains(said), "{text}: {message}");
+    }
+    for (text, said) in [
+        ("altq on em0 cbq bandwidth 1Mb queue { a }\n", "queue `a` is not defined"),
+        ("altq on em0 cbq queue { a }\nqueue a cbq(default)\n", "says no bandwidth"),
+    ] {
+        let message = refused(Dialect::FreeBsd, text);
+        assert!(message.contains(said), "{text}: {message}");
+    }
 }

@@ -189,6 +189,7 @@ impl Engine {
             }
             Shown::Sources => self.show_sources(how)?,
             Shown::Nat => self.show_translation(how, live),
+            Shown::Queue => self.show_queues(how.verbosity),
             Shown::States | Shown::All => String::new(),
         };
         Ok((text, 0))

@@ -23,7 +23,7 @@ use weir_bpf::attach::{AttachError, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
-    INTERFACE_PRESENT, INTERFACE_VETH, INTERFACE_XMIT, interface,
+    INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall, Framing, Path};
 use weir_net::{LinkInfo, xdp};
@@ -57,6 +57,8 @@ pub(super) struct Known {
     pub(super) has_egress: bool,
     /// Frames can be redirected to it.
     pub(super) takes_redirected: bool,
+    /// What leaves by it waits in queues.
+    pub(super) has_queues: bool,
     /// VLAN tags are taken out of frames before a program sees them.
     pub(super) hides_tags: bool,
     /// It is a veth, and filtered in native mode.
@@ -264,11 +266,12 @@ impl Interfaces {
     }
 
     /// The image that was made for these slots is the active one.
-    pub(super) fn settle(&mut self, coverage: &Coverage) {
+    pub(super) fn settle(&mut self, coverage: &Coverage, has_queues: impl Fn(&str) -> bool) {
         for known in self.slots.iter_mut().flatten() {
             // Of one that is not there the image knows nothing.
             known.is_settled = known.ifindex != 0;
             known.is_skipped = coverage.skipped.contains(&known.name);
+            known.has_queues = has_queues(&known.name);
         }
     }
 
@@ -476,7 +479,8 @@ impl Interfaces {
             | bit(known.path.is_some(), INTERFACE_ATTACHED)
             | bit(known.path == Some(Path::Generic), INTERFACE_GENERIC)
             | bit(known.takes_redirected, INTERFACE_XMIT)
-            | bit(known.is_veth, INTERFACE_VETH);
+            | bit(known.is_veth, INTERFACE_VETH)
+            | bit(known.has_queues, INTERFACE_QUEUED);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
         put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());

@@ -261,6 +261,15 @@ impl Engine {
                 return Err(Refused(problem));
             }
         }
+        if let Err(problem) = self.queues.apply(&compiled.trees) {
+            if is_strict {
+                let installer = self.installer()?;
+                installer.heap().free(document_at).map_err(Refused::because)?;
+                installer.abandon(prepared).map_err(Refused::because)?;
+                return Err(problem);
+            }
+            warnings.push(problem.0);
+        }
         Ok(Staged { next, slots, tables, compiled, prepared, document_at, coverage, warnings })
     }
 
@@ -291,7 +300,7 @@ impl Engine {
         self.scrubs.hurry();
         let host_id = self.host_id(next.main.ruleset.settings.host_id);
         self.firewall.arena().write32(control::HOST_ID, host_id);
-        self.interfaces.settle(&coverage);
+        self.interfaces.settle(&coverage, |name| self.queues.has(name));
         let surplus = self.interfaces.surplus(&coverage);
         self.interfaces.publish(&self.firewall);
         self.rules = compiled.rules;
@@ -319,6 +328,10 @@ impl Engine {
         if known.gateways.has_old() {
             let kept = states::View::new(&self.firewall).gateways();
             known.gateways.release(|number| kept >> number & 1 == 0);
+        }
+        if known.queues.has_old() {
+            let kept = super::scrubs::queues(&self.firewall);
+            known.queues.release(|number| !kept.contains(&number));
         }
         let slots = self.interfaces.slots();
         let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };

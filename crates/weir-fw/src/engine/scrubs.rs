@@ -2,10 +2,13 @@
 //! has any more are taken out, so that there is room for those of other rulesets. Programs enter
 //! words, and nothing else does.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::Firewall;
-use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT};
+use weir_bpf::firewall::layout::{
+    SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUB_FAST_QUEUE_SHIFT, SCRUB_QUEUE_SHIFT, SCRUBS_AT,
+};
 
 use crate::states::View;
 
@@ -25,6 +28,14 @@ fn next(word: u64, is_used: bool) -> u64 {
         (false, true) => 0,
         (false, false) => word | ENDS,
     }
+}
+
+/// The numbers of the queues that words have, which states may keep.
+pub(super) fn queues(firewall: &Firewall) -> BTreeSet<u16> {
+    let words = (1..=SCRUB_COUNT_MAX).map(|number| firewall.arena().read64(SCRUBS_AT + number * 8));
+    let of_word =
+        |word: u64| [SCRUB_QUEUE_SHIFT, SCRUB_FAST_QUEUE_SHIFT].map(|at| word >> at & 0xff);
+    words.flat_map(of_word).filter_map(|number| u16::try_from(number).ok()).collect()
 }
 
 /// When the words are looked at again.

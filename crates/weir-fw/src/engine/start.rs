@@ -12,6 +12,7 @@ use super::counters::Totals;
 use super::document::Document;
 use super::interfaces::{self, Interfaces};
 use super::load::{Manner, Next};
+use super::queues::{self, Made};
 use super::scrubs::Release;
 use super::source::Source;
 use super::stages::Choice;
@@ -114,6 +115,7 @@ impl Engine {
             interfaces: Interfaces::default(),
             stages: Choice::default(),
             scrubs: Release::default(),
+            queues: Made::default(),
             baseline: Totals::default(),
             debug: "urgent".to_owned(),
             loader,
@@ -154,6 +156,7 @@ impl Engine {
             interfaces: Interfaces::adopt(&firewall),
             stages: Choice::default(),
             scrubs: Release::default(),
+            queues: Made::default(),
             firewall: Arc::new(firewall),
             machine,
             options,
@@ -189,6 +192,7 @@ impl Engine {
         if let Some(firewall) = firewall {
             elsewhere::detach(&firewall);
         }
+        queues::remove_all();
         Ok(was_there)
     }
 

@@ -98,6 +98,7 @@ impl Engine {
                     "mode": mode_word(known.path),
                     "cost": known.path.and_then(paths::cost),
                     "egress": known.has_egress,
+                    "has_queues": known.has_queues,
                     "skipped": known.is_skipped,
                     "takes_redirected": known.takes_redirected,
                     "hides_vlan_tags": known.hides_tags,
@@ -324,7 +325,12 @@ fn interface_lines(status: &Value) -> Vec<String> {
         } else {
             ""
         };
-        format!("{:<16} {mode}{egress}{tags}{problem}", text(&interface["name"]))
+        let queues = if interface["has_queues"] == json!(true) {
+            ", what leaves waits in queues, so the kernel forwards it"
+        } else {
+            ""
+        };
+        format!("{:<16} {mode}{egress}{queues}{tags}{problem}", text(&interface["name"]))
     });
     let others = [
         ("interfaces_unfilterable", "its frames are neither Ethernet's nor IP packets alone"),

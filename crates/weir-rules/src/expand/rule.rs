@@ -313,9 +313,6 @@ impl Expander<'_> {
     }
 
     fn warn_about(&mut self, options: &RuleOptions, filter: &ast::Filter, span: Span) {
-        if options.queue.is_some() {
-            self.cannot_run(filter.option_span("queue").unwrap_or(span), "`queue`");
-        }
         if options.dummynet.is_some() {
             self.cannot_run(filter.option_span("dnpipe").unwrap_or(span), "dummynet");
         }

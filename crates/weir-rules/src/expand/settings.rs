@@ -83,7 +83,6 @@ impl Expander<'_> {
 
     /// One discipline for each interface, with the token bucket that pfctl computes.
     pub(super) fn altq(&mut self, altq: &Altq, span: Span) -> Expanded<()> {
-        self.cannot_run(span, "`altq`");
         let Some(scheduler) = &altq.scheduler else {
             let problem = Diagnostic::error(Code::Syntax, span, "`altq` has no discipline");
             self.diagnostics.push(problem.help("add cbq, priq, hfsc, fairq or codel"));

@@ -1,4 +1,4 @@
-//! `altq` and `queue`: FreeBSD's and OpenBSD's. They are read and printed; weir runs none.
+//! `altq` and `queue`: FreeBSD's and OpenBSD's.
 
 use super::{Parsed, Parser};
 use crate::ast::{Altq, Queue, QueueRate, StatementKind};

@@ -83,7 +83,7 @@ const NOT_HERE: &[(char, &str)] = &[
 /// What `-s` shows, pfctl's words in pfctl's order.
 const SHOWN: &[(&str, Option<Shown>)] = &[
     ("nat", Some(Shown::Nat)),
-    ("queue", None),
+    ("queue", Some(Shown::Queue)),
     ("rules", Some(Shown::Rules)),
     ("Anchors", Some(Shown::Anchors)),
     ("Sources", Some(Shown::Sources)),
@@ -483,7 +483,7 @@ impl Found {
             return usage(text);
         }
         if self.has('A') {
-            let text = "-A loads queues, which weir does not have yet";
+            let text = "-A loads queues alone: weir loads them with all of the file";
             return Err(Refusal::NotHere(text.to_owned()));
         }
         if self.has('m') && (self.file.is_none() || !self.has('O') || self.has('R')) {

@@ -8,6 +8,7 @@ mod limits;
 mod nat;
 mod network;
 mod places;
+mod queues;
 mod real;
 mod rights;
 mod scrub;

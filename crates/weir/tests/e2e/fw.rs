@@ -308,7 +308,7 @@ fn a_loaded_anchor_and_a_capture_file_are_read() {
 const HALF_RUNS: &str = "\
 ext = \"lo\"
 table <seen> counters
-altq on $ext cbq bandwidth 1Mb queue { q }
+altq on $ext fairq bandwidth 1Mb queue { q }
 nat on $ext from 10.0.0.0/8 to any -> 192.0.2.1 map-e-portset 6/8/0x34
 block al
 pass in on $ext proto tcp to port 22 modulate state

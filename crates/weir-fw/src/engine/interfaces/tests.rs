@@ -32,12 +32,12 @@ fn an_interface_keeps_its_slot() {
     assert!(!interfaces.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
     assert!(interfaces.update(&[link("em1", 60_002)]), "one is gone");
     assert_eq!(interfaces.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     assert!(interfaces.are_settled());
     assert!(interfaces.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
     assert!(!interfaces.are_settled(), "rules were made without it");
     assert_eq!(interfaces.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     let number = interfaces.slots[1].as_mut().expect("it is there");
     (number.path, number.has_egress) = (Some(Path::Native), true);
     let again = [link("em1", 60_002), link("em0", 60_009)];
@@ -73,7 +73,7 @@ fn vlans_are_chained_from_their_parent() {
         interfaces.record(1, interfaces.slots[1].as_ref().unwrap())[interface::VLAN_FIRST as usize]
     };
     assert_eq!(first(&interfaces), 0, "no rules know them");
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     let record =
         |number: usize| interfaces.record(number, interfaces.slots[number].as_ref().unwrap());
     let (first, next) = (interface::VLAN_FIRST as usize, interface::VLAN_NEXT as usize);
@@ -106,7 +106,7 @@ fn what_comes_in_is_judged_where_the_program_of_the_frame_runs() {
         };
         (1..7).map(slot).collect()
     };
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     assert_eq!(read_as(&interfaces), [0; 6], "no program runs");
     interfaces.slots[1].as_mut().unwrap().path = Some(Path::Native);
     assert_eq!(read_as(&interfaces), [1, 2, 2, 0, 0, 0], "VLANs below, the inner as the outer");
@@ -123,14 +123,14 @@ fn a_slot_that_changes_hands_is_not_the_new_ones_before_rules_know_it() {
         (0..63).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
     interfaces.update(&many);
     assert!(!interfaces.are_settled());
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     interfaces.update(&many[1..]);
     assert!(interfaces.are_settled(), "nobody else has the slot of one that has gone");
     interfaces.update(&many);
     assert!(interfaces.are_settled(), "it is back");
     interfaces.update(&[&many[1..], &[link("new0", 60_100)]].concat());
     assert_eq!((interfaces.name(1), interfaces.are_settled()), ("new0", false));
-    interfaces.settle(&Coverage::default());
+    interfaces.settle(&Coverage::default(), |_| false);
     assert!(interfaces.are_settled());
 }
 
