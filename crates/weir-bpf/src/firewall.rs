@@ -97,6 +97,8 @@ pub struct Verdict {
     pub frame: Vec<u8>,
     /// Mean duration of one run, ns.
     pub duration_ns: u32,
+    /// The priority of a packet of the kernel's (`SO_PRIORITY` of socket(7)); 0 of other frames.
+    pub priority: u32,
 }
 
 /// Room that a program may need before and behind a frame when it makes a reply.
@@ -115,7 +117,7 @@ impl Verdict {
         let (action, bytes, duration_ns) =
             sys::test_run_from(program, Some(ifindex), frame, &mut output, repeat)?;
         output.truncate(bytes);
-        Ok(Self { action: action.cast_signed(), frame: output, duration_ns })
+        Ok(Self { action: action.cast_signed(), frame: output, duration_ns, priority: 0 })
     }
 }
 
@@ -186,7 +188,7 @@ impl Firewall {
         let (action, bytes, duration_ns) =
             sys::test_run_in(program, Some(&context), &input, &mut output, 1)?;
         output.truncate(bytes);
-        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
+        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns, priority: 0 })
     }
 
     /// Runs the egress program once on a copy of a frame that leaves by an Ethernet interface of
@@ -209,9 +211,9 @@ impl Firewall {
     fn run_packet(&self, side: Side, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
         let program = self.tcx_program(side, Framing::Ethernet).map_err(io::Error::other)?;
         let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
-        let (action, bytes) =
+        let (action, bytes, priority) =
             sys::test_run_packet(program.fd.as_fd(), ifindex, frame, &mut output)?;
         output.truncate(bytes);
-        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns: 0 })
+        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns: 0, priority })
     }
 }

@@ -136,21 +136,28 @@ pub(crate) fn test_run_in(
 }
 
 /// Runs a program for traffic control once on a packet made of a copy of `frame`, at an interface
-/// of the calling thread's network namespace; see [`test_run_once`].
+/// of the calling thread's network namespace; see [`test_run_once`]. Gives the packet's priority as
+/// the program left it, too.
 pub(crate) fn test_run_packet(
     program: BorrowedFd<'_>,
     ifindex: u32,
     frame: &[u8],
     output: &mut [u8],
-) -> io::Result<(u32, usize)> {
-    /// Where `ifindex` stands in `struct __sk_buff`, which begins with 32-bit fields.
+) -> io::Result<(u32, usize, u32)> {
+    /// Where fields stand in `struct __sk_buff`, which begins with those of 32 bits.
+    const PRIORITY_AT: usize = 8;
     const IFINDEX_AT: usize = 10;
+    /// More than that structure has.
+    const WORD_COUNT: usize = 64;
     let mut context = [0_u32; IFINDEX_AT + 1];
+    let mut left = [0_u32; WORD_COUNT];
     context[IFINDEX_AT] = ifindex;
     let mut options = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as libbpf_sys::size_t,
         ctx_in: (&raw const context).cast(),
         ctx_size_in: size_u32(size_of_val(&context))?,
+        ctx_out: left.as_mut_ptr().cast(),
+        ctx_size_out: size_u32(size_of_val(&left))?,
         data_in: frame.as_ptr().cast(),
         data_size_in: size_u32(frame.len())?,
         data_out: output.as_mut_ptr().cast(),
@@ -158,11 +165,11 @@ pub(crate) fn test_run_packet(
         repeat: 1,
         ..Default::default()
     };
-    // SAFETY: `options`, the context, the input and the output buffer outlive the call; the kernel
-    // reads `ctx_size_in` bytes of the context and `data_size_in` of the frame, and writes at most
-    // `data_size_out` bytes to the output.
+    // SAFETY: `options`, both contexts, the input and the output buffer outlive the call; the
+    // kernel reads `ctx_size_in` bytes of the context and `data_size_in` of the frame, and writes
+    // at most `ctx_size_out` bytes to the other context and `data_size_out` to the output.
     check(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
-    Ok((options.retval, options.data_size_out as usize))
+    Ok((options.retval, options.data_size_out as usize, left[PRIORITY_AT]))
 }
 
 /// The kernel's number of a program.

@@ -178,7 +178,6 @@ pub struct Rule {
     pub rst_ttl: u8,
     pub icmp_code: [u8; 2],
     pub gateways: u8,
-    pub prio: [u8; 2],
     pub tag: u16,
     pub overload: u16,
     pub source_flags: u8,
@@ -208,7 +207,6 @@ impl Rule {
         line.put(rule::RST_TTL, &[self.rst_ttl]);
         line.put(rule::ICMP_CODE, &self.icmp_code);
         line.put(rule::GATEWAYS, &[self.gateways]);
-        line.put(rule::PRIO, &self.prio);
         line.put(rule::TAG, &self.tag.to_ne_bytes());
         line.put(rule::OVERLOAD, &self.overload.to_ne_bytes());
         line.put(rule::SOURCE_FLAGS, &[self.source_flags]);

@@ -107,8 +107,8 @@ refusals! {
         "routes are looked up in the main routing table";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
-    SetFields: "set (prio, delay)",
-        "packets have no priority here, and do not wait";
+    SetDelay: "set delay",
+        "packets do not wait";
     Divert: "divert-to, divert-reply, divert-packet",
         "packets are not handed to sockets";
     Once: "once",
@@ -383,7 +383,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Os, rule.os.is_some()),
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
-        (Refusal::SetFields, options.set.prio.is_some() || options.set.delay_ms.is_some()),
+        (Refusal::SetDelay, options.set.delay_ms.is_some()),
         (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
         (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),

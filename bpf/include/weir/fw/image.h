@@ -208,7 +208,7 @@ struct weir_fw_rule {
 	__u8 rst_ttl;
 	__u8 icmp_code[2];	/* of unreachable, by family */
 	__u8 gateways;		/* number of its pool of gateways + 1; 0: none */
-	__u8 prio[2];		/* if WEIR_DECISION_SET_PRIO */
+	__u16 unused;
 	__u16 tag;		/* that it gives; 0: none */
 	__u16 overload;		/* index of a table + 1; 0: none */
 	__u8 source_flags;	/* WEIR_FW_SOURCE_* */

@@ -72,7 +72,7 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
 	if (d->flags & WEIR_DECISION_LOG_ALL)
 		control |= WEIR_STATE_LOG_ALL;
-	if (d->scrub & (WEIR_SCRUB_ALL_PACKETS | WEIR_SCRUB_QUEUES))
+	if (d->scrub & ~WEIR_SCRUB_SYNS)
 		control |= WEIR_STATE_SCRUB;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
 	if (d->gateway | d->gateway_back)

@@ -65,7 +65,7 @@ enum weir_fw_constant {
 
 /*
  * What is changed in a packet, as one word, from the lowest bit up; 0: nothing. scrub.h does it.
- * Beside that stands the queue by which it leaves (queue.h).
+ * Beside that stand the queue by which it leaves, and its priority (queue.h).
  */
 enum weir_fw_scrub {
 	WEIR_FW_SCRUB_MSS_SHIFT = 0,	/* 16 bits: `max-mss`; 0: none */
@@ -77,6 +77,9 @@ enum weir_fw_scrub {
 	/* 8 bits each: the number of `queue`, and of that for what has no payload or low delay */
 	WEIR_FW_SCRUB_QUEUE_SHIFT = 36,
 	WEIR_FW_SCRUB_FAST_QUEUE_SHIFT = 44,
+	/* 4 bits each: 8 and `set prio`; the same of what has no payload or low delay */
+	WEIR_FW_SCRUB_PRIO_SHIFT = 52,
+	WEIR_FW_SCRUB_FAST_PRIO_SHIFT = 56,
 	/* Of an interface in the image: what is changed depends on more than the interface. */
 	WEIR_FW_SCRUB_ASKS_SHIFT = 35,
 	/* Of what states keep: it is taken out if nobody gets it (weir-fw's engine/scrubs.rs). */

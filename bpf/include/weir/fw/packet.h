@@ -110,7 +110,6 @@ enum weir_decision_flag {
 	WEIR_DECISION_NO_SYNC = 1 << 9,
 	WEIR_DECISION_SOURCE_TRACK = 1 << 10,
 	WEIR_DECISION_RESERVED = 1 << 11,    /* a management rule: may use reserved states */
-	WEIR_DECISION_SET_PRIO = 1 << 13,
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 };
 
@@ -125,7 +124,8 @@ struct weir_fw_decision {
 	__u8 icmp_code;
 	__u8 profile;		/* timeout table of the state */
 	__u8 scrub_number;	/* of `scrub`, in a state; 0: none */
-	__u8 prio[2];
+	__u8 gateway;		/* number of `route-to`; 0: none */
+	__u8 gateway_back;	/* number of `reply-to`; 0: none */
 	__u32 state_max;	/* `max`; 0: none */
 	__u32 routing_table;
 	__u16 tag;		/* number of the packet's tag; 0: none */
@@ -133,9 +133,7 @@ struct weir_fw_decision {
 	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
 	__u64 scrub;		/* what the packet is changed by: enum weir_fw_scrub */
 	__u32 mtu_bytes;	/* that an ICMP error tells of; 0: it says unreachable */
-	__u8 gateway;		/* number of `route-to`; 0: none */
-	__u8 gateway_back;	/* number of `reply-to`; 0: none */
-	__u16 unused;
+	__u32 unused;
 };
 
 #endif /* WEIR_FW_PACKET_H */

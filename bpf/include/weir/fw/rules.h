@@ -262,17 +262,12 @@ static __always_inline void weir_fw_rule_acts(struct weir_fw_rule __weir_arena *
 {
 	__u32 does = rule->decision;
 
-	if (does & WEIR_DECISION_SET_PRIO) {
-		d->prio[0] = rule->prio[0];
-		d->prio[1] = rule->prio[1];
-	}
 	if (rule->routing_table)
 		d->routing_table = rule->routing_table - 1;
 	/* OpenBSD asks the last matching rule alone. */
 	if (openbsd)
 		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
-	d->flags |= does & (WEIR_DECISION_SET_PRIO | WEIR_DECISION_ALLOW_OPTIONS |
-			    WEIR_DECISION_LOG_ALL);
+	d->flags |= does & (WEIR_DECISION_ALLOW_OPTIONS | WEIR_DECISION_LOG_ALL);
 }
 
 /* What the rule of a number, also one of a list, changes in packets: enum weir_fw_scrub. */

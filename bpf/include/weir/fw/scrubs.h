@@ -10,10 +10,13 @@
 #include <weir/fw/account.h>
 #include <weir/fw/table.h>
 
-/* Of a word: the queues. */
+/* Of a word: the queues, and the priorities. */
 #define WEIR_SCRUB_QUEUES (0xffffull << WEIR_FW_SCRUB_QUEUE_SHIFT)
-/* Of a word: what every packet is changed by, and not SYNs alone. */
-#define WEIR_SCRUB_ALL_PACKETS (~(0xffffull << WEIR_FW_SCRUB_MSS_SHIFT | WEIR_SCRUB_QUEUES))
+#define WEIR_SCRUB_PRIOS (0xffull << WEIR_FW_SCRUB_PRIO_SHIFT)
+/* Of a word: what SYNs alone are changed by. */
+#define WEIR_SCRUB_SYNS (0xffffull << WEIR_FW_SCRUB_MSS_SHIFT)
+/* Of a word: what all other packets are changed by, too. */
+#define WEIR_SCRUB_ALL_PACKETS (~(WEIR_SCRUB_SYNS | WEIR_SCRUB_QUEUES | WEIR_SCRUB_PRIOS))
 
 static __always_inline __u64 __weir_arena *weir_scrub_at(__u32 number)
 {

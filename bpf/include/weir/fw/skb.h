@@ -292,9 +292,8 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		return TCX_DROP;
 	}
 	weir_fw_count(p, slot, direction, WEIR_FW_PASS);
-	if (direction == WEIR_FW_OUT &&
-	    weir_fw_interface(slot)->flags & WEIR_FW_INTERFACE_QUEUED)
-		weir_queue_skb(skb, p, hit);
+	if (direction == WEIR_FW_OUT)
+		weir_queue_skb(skb, p, hit, slot);
 	if (direction == WEIR_FW_OUT && p->gateway)
 		return weir_gateway_send(skb, p);
 	return TCX_NEXT;

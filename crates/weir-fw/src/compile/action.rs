@@ -44,10 +44,6 @@ impl Names<'_> {
             action.decision |= if log.all { decision::LOG_ALL } else { 0 };
         }
         action.decision |= if options.allow_opts { decision::ALLOW_OPTIONS } else { 0 };
-        if let Some((one, other)) = options.set.prio {
-            action.decision |= decision::SET_PRIO;
-            action.prio = [one, other];
-        }
         if let (Action::Block(policy), None) = (rule.action, &rule.anchor) {
             answers(policy, &mut action);
         }

@@ -9,8 +9,9 @@
 use std::collections::BTreeSet;
 
 use weir_bpf::firewall::layout::{
-    INTERFACE_COUNT_MAX, SCRUB_ASKS_SHIFT, SCRUB_COUNT_MAX, SCRUB_MSS_SHIFT, SCRUB_NO_DF_SHIFT,
-    SCRUB_RANDOM_ID_SHIFT, SCRUB_SETS_TOS_SHIFT, SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
+    INTERFACE_COUNT_MAX, SCRUB_ASKS_SHIFT, SCRUB_COUNT_MAX, SCRUB_FAST_PRIO_SHIFT, SCRUB_MSS_SHIFT,
+    SCRUB_NO_DF_SHIFT, SCRUB_PRIO_SHIFT, SCRUB_RANDOM_ID_SHIFT, SCRUB_SETS_TOS_SHIFT,
+    SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
 };
 use weir_rules::evaluate::{Evaluator, List, RuleId};
 use weir_rules::ir::{Action, Peer, Rule};
@@ -24,7 +25,9 @@ const MSS: u64 = 0xffff << SCRUB_MSS_SHIFT;
 /// What a rule changes; 0: nothing.
 pub(super) fn word(rule: &Rule) -> u64 {
     let scrub = rule.options.scrub.unwrap_or_default();
-    let tos = rule.options.set.tos;
+    let (tos, prio) = (rule.options.set.tos, rule.options.set.prio);
+    // 8 says that there is one.
+    let [prio, fast_prio] = prio.map_or([0, 0], |(one, other)| [8 | one, 8 | other]);
     if rule.action == Action::NoScrub {
         return 0;
     }
@@ -34,6 +37,8 @@ pub(super) fn word(rule: &Rule) -> u64 {
         | u64::from(tos.is_some()) << SCRUB_SETS_TOS_SHIFT
         | u64::from(scrub.no_df) << SCRUB_NO_DF_SHIFT
         | u64::from(scrub.random_id) << SCRUB_RANDOM_ID_SHIFT
+        | u64::from(prio) << SCRUB_PRIO_SHIFT
+        | u64::from(fast_prio) << SCRUB_FAST_PRIO_SHIFT
 }
 
 /// FreeBSD's list, as it stands in an image.
@@ -64,7 +69,7 @@ impl Builder<'_> {
             words.remove(&0);
             if words.len() > SCRUB_COUNT_MAX as usize {
                 let message = format!(
-                    "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)`, `set tos` and \
+                    "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)`, `set` and \
                      queues: states cannot tell them apart"
                 );
                 return Err(refused(rule.span, message));

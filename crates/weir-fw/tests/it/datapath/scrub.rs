@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT, table};
 use weir_wire::{checksum, ipv4, tcp};
 
-use super::frames::{ETH_BYTES, Ends, Segment, frame_of};
+use super::frames::{ETH_BYTES, Ends, Segment, fix, frame_of};
 use super::rig::Rig;
 
 const PASS: i32 = 2;
@@ -252,4 +252,33 @@ fn a_change_that_was_to_end_is_kept_again() {
         assert_eq!(ttl_of(1001), (REDIRECT, 99));
     }
     assert_eq!(words(), before, "and no other number is taken for it");
+}
+
+/// What the box sends has the priority of its rules, and what it answers with that of its state's
+/// other side; of two, the second is for acknowledgements and for low delay.
+#[test]
+fn what_leaves_has_the_priority_of_its_rules() {
+    let rules = "pass\npass out proto udp to port 53 set prio (3, 6)\n\
+                 pass in proto udp to port 7 set prio 4\n\
+                 pass out proto tcp to port 80 set prio (2, 5)\n";
+    let Some(rig) = Rig::with_rules("prio", rules) else { return };
+    let local = Ends::new("10.0.2.1", "10.0.2.2");
+    let sent = |frame: &[u8]| {
+        let verdict = rig.send(1, frame);
+        assert_eq!(verdict.action, NEXT);
+        verdict.priority
+    };
+    for _ in 0..2 {
+        assert_eq!(sent(&local.udp((1000, 53), b"x")), 3, "by the rule, and by its state");
+        assert_eq!(sent(&local.udp((1000, 54), b"x")), 0, "nobody has said any");
+    }
+    let mut hasty = local.udp((1000, 53), b"x");
+    hasty[ETH_BYTES + 1] = 0x10;
+    fix(&mut hasty);
+    assert_eq!(sent(&hasty), 6, "low delay");
+    let syn = Segment { ports: (1000, 80), flags: SYN, ..Segment::default() };
+    assert_eq!(sent(&local.tcp(&syn, b"")), 2);
+    let (in_words, out_words) = (Ends::new("10.0.2.2", "10.0.2.1"), local);
+    assert_eq!(rig.receive(1, &in_words.udp((1000, 7), b"x")).action, PASS);
+    assert_eq!(sent(&out_words.udp((7, 1000), b"x")), 4, "of the way in");
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use weir_net::Netns;
 
-use super::nat::program;
-use super::network::{Network, PATIENCE, SERVER};
-use crate::common::{assert_exit, can_run_lab, stderr, stdout};
+use super::nat::{ip, program};
+use super::network::{Network, PATIENCE, SERVER, echo_server};
+use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::alone;
 
 /// How long bytes are counted, once they come.
@@ -184,4 +184,64 @@ fn queues_of_somebody_else_stay() {
         assert!(stderr(&output).contains(said), "{said}: {}", stderr(&output));
     }
     assert!(!kinds(&net, "b1").contains("htb"));
+}
+
+/// The priorities of frames on the wire, by how many a rule of nftables has counted there.
+fn counted(net: &Network, prio: u8) -> u64 {
+    let words = ["nft", "list", "chain", "netdev", "seen", "in"];
+    let listed = stdout(&program("queues", &net.server, &words).expect("nft is there"));
+    let rule = format!("vlan pcp {prio} counter packets ");
+    let of_it = listed.split(&rule).nth(1).and_then(|rest| rest.split(' ').next());
+    of_it.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{listed}"))
+}
+
+/// `set prio` is in the tags of frames: the first for what carries something, the second for what
+/// does not; of the rules where packets leave, or else of those where they come in.
+#[test]
+fn priorities_are_in_the_tags_of_frames() {
+    let test = "priorities_are_in_the_tags_of_frames";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = crate::turns::beside();
+    let net = Network::new("q-prio");
+    let map = (1..8).map(|prio| format!("{prio}:{prio}")).collect::<Vec<_>>().join(" ");
+    let vlan = format!("link add link b1 name b1.5 type vlan id 5 egress-qos-map {map}");
+    for (netns, lines) in [
+        (&net.router, [vlan.as_str(), "address add 10.5.0.1/24 dev b1.5", "link set b1.5 up"]),
+        (
+            &net.server,
+            [
+                "link add link s0 name s0.5 type vlan id 5",
+                "address add 10.5.0.2/24 dev s0.5",
+                "link set s0.5 up",
+            ],
+        ),
+    ] {
+        let words: Vec<&str> = ["ip"].into_iter().chain(lines[0].split(' ')).collect();
+        if !program(test, netns, &words).is_some_and(|output| output.status.success()) {
+            return skipped(test, "this kernel has no VLANs");
+        }
+        for line in &lines[1..] {
+            ip(netns, line);
+        }
+    }
+    let rules = "table netdev seen { chain in { type filter hook ingress device s0 priority 0; \
+                 vlan pcp 3 counter; vlan pcp 5 counter; vlan pcp 6 counter; } }";
+    let words = ["nft", rules];
+    assert_exit(&program(test, &net.server, &words).expect("nft is there"), 0);
+    for port in [7001, 7002] {
+        echo_server(&net.server, "10.5.0.2", port);
+    }
+    net.start(
+        "pass\npass in on b0 proto tcp to any port 7001 set prio 3\n\
+         pass out on b1.5 proto tcp to any port 7002 set prio (5, 6)\n",
+    );
+    let mut line = net.connect("10.5.0.2", 7001, PATIENCE).expect("passed");
+    line.echo("with the priority of the way in");
+    assert!(counted(&net, 3) >= 3, "SYN, ACK, data");
+    assert_eq!((counted(&net, 5), counted(&net, 6)), (0, 0));
+    let mut line = net.connect("10.5.0.2", 7002, PATIENCE).expect("passed");
+    line.echo("with those of the way out");
+    assert!(counted(&net, 5) >= 2 && counted(&net, 6) >= 1, "SYN and data, ACK");
 }
