@@ -252,25 +252,31 @@ impl Engine {
             }
         };
         let (is_generic, is_strict) = (self.options.is_generic, manner == Manner::Asked);
-        match self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict) {
-            Ok(mut attached) => warnings.append(&mut attached),
-            Err(problem) => {
-                let installer = self.installer()?;
-                installer.heap().free(document_at).map_err(Refused::because)?;
-                installer.abandon(prepared).map_err(Refused::because)?;
-                return Err(Refused(problem));
-            }
-        }
+        let queues_before = self.queues.trees();
         if let Err(problem) = self.queues.apply(&compiled.trees) {
             if is_strict {
-                let installer = self.installer()?;
-                installer.heap().free(document_at).map_err(Refused::because)?;
-                installer.abandon(prepared).map_err(Refused::because)?;
+                self.give_up(prepared, document_at)?;
                 return Err(problem);
             }
             warnings.push(problem.0);
         }
+        match self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict) {
+            Ok(mut attached) => warnings.append(&mut attached),
+            Err(problem) => {
+                // The first reason is the one to tell.
+                drop(self.queues.apply(&queues_before));
+                self.give_up(prepared, document_at)?;
+                return Err(Refused(problem));
+            }
+        }
         Ok(Staged { next, slots, tables, compiled, prepared, document_at, coverage, warnings })
+    }
+
+    /// Frees what was written for a ruleset that is not to run.
+    fn give_up(&self, prepared: Prepared, document_at: u32) -> Result<(), Refused> {
+        let installer = self.installer()?;
+        installer.heap().free(document_at).map_err(Refused::because)?;
+        installer.abandon(prepared).map_err(Refused::because)
     }
 
     /// Publishes the notes, which may stand there before a ruleset is active: a daemon that is

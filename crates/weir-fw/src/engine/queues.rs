@@ -20,6 +20,27 @@ const MAJOR: u16 = QUEUE_MAJOR.to_le_bytes()[0] as u16 | (QUEUE_MAJOR.to_le_byte
 pub(super) struct Made(BTreeMap<String, (u32, Tree)>);
 
 impl Made {
+    /// What a daemon that is dead has left: its trees are made anew, or taken away.
+    pub(super) fn adopt() -> Self {
+        let Ok(netlink) = Netlink::open() else { return Self::default() };
+        let mut made = BTreeMap::new();
+        for link in netlink.links().unwrap_or_default() {
+            // One that has just gone has no tree.
+            let root = netlink.root_queue(&link.name).ok().flatten();
+            if root.is_some_and(|root| root.major == MAJOR) {
+                let unknown =
+                    Tree { interface: link.name.clone(), default: 0, classes: Vec::new() };
+                made.insert(link.name, (link.ifindex, unknown));
+            }
+        }
+        Self(made)
+    }
+
+    /// What was made, without what it stands on.
+    pub(super) fn trees(&self) -> Vec<Tree> {
+        self.0.values().map(|(_, tree)| tree.clone()).collect()
+    }
+
     /// Makes the trees of the interfaces that are there, and takes away those that are not in the
     /// list any more. What stays as it is keeps what waits in it.
     ///
@@ -31,12 +52,11 @@ impl Made {
             return Ok(());
         }
         let netlink = Netlink::open().map_err(Refused::because)?;
-        let before = self.clone();
+        let before = self.trees();
         let applied = self.try_apply(&netlink, trees);
         if applied.is_err() {
-            let trees: Vec<Tree> = before.0.into_values().map(|(_, tree)| tree).collect();
             // The first reason is the one to tell.
-            drop(self.try_apply(&netlink, &trees));
+            drop(self.try_apply(&netlink, &before));
         }
         applied
     }

@@ -156,7 +156,7 @@ impl Engine {
             interfaces: Interfaces::adopt(&firewall),
             stages: Choice::default(),
             scrubs: Release::default(),
-            queues: Made::default(),
+            queues: Made::adopt(),
             firewall: Arc::new(firewall),
             machine,
             options,

@@ -243,6 +243,13 @@ impl Network {
         self.pfctl(&format!("-f {path}"));
     }
 
+    /// The same of a ruleset in this dialect.
+    #[track_caller]
+    pub(super) fn reload_as(&self, dialect: &str, rules: &str) {
+        let path = self.file("next.conf", rules);
+        assert_exit(&self.run(&["pfctl", &format!("--dialect={dialect}"), "-f", &path]), 0);
+    }
+
     /// Ends the daemon as a fault would.
     #[track_caller]
     pub(super) fn kill_daemon(&self) {

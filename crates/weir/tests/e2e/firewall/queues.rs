@@ -137,8 +137,11 @@ fn shaped(test: &str, tag: &str, dialect: &str, rules: &str) {
     net.start(rules);
     net.reload("pass\n");
     assert!(!kinds(&net, "b1").contains("htb"), "{}", kinds(&net, "b1"));
-    let path = net.file("again.conf", rules);
-    assert_exit(&net.run(&["pfctl", &format!("--dialect={dialect}"), "-f", &path]), 0);
+    net.reload_as(dialect, rules);
+    net.kill_daemon();
+    net.start("pass\n");
+    assert!(!kinds(&net, "b1").contains("htb"), "a new daemon has none");
+    net.reload_as(dialect, rules);
     assert!(kinds(&net, "b1").contains("htb"));
     assert_exit(&net.run(&["fw", "stop"]), 0);
     assert!(!kinds(&net, "b1").contains("htb"), "{}", kinds(&net, "b1"));
@@ -169,6 +172,7 @@ fn queues_of_somebody_else_stay() {
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 2);
     assert!(stderr(&output).contains("tc qdisc del dev b1 root"), "{}", stderr(&output));
+    assert_exit(&net.run(&["fw", "status"]), 1);
     assert!(kinds(&net, "b1").contains("qdisc htb 9:"));
     let words = ["tc", "qdisc", "del", "dev", "b1", "root"];
     assert_exit(&program(test, &net.router, &words).expect("tc is there"), 0);
