@@ -199,6 +199,13 @@ impl Found {
             Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
                 "as pf, weir loads nothing until it is there"
             }
+            Refusal::Modulate => {
+                "write `keep state`: systems of today choose sequence numbers as RFC 6528 says"
+            }
+            Refusal::ReassembleTcp => {
+                "take the words out: systems of today begin their timestamps at random"
+            }
+            Refusal::TableCounters => "take `counters` out: the table is the same without",
             _ => "take it out; docs/fw-rules.md lists what the data path does not support",
         };
         let code = match refusal {

@@ -66,8 +66,11 @@ pub(super) struct Staged {
 pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
     let skipped = facts.interfaces().iter().filter(|interface| evaluator.skips(&interface.name));
     let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
-    // What the kernel sends by its own route gets its gateway where that leaves.
-    if evaluator.rules().any(|rule| rule.route.is_some()) {
+    // What the kernel sends gets its gateway, its queue and its priority where it leaves.
+    let is_of_kernel = |rule: &Rule| {
+        rule.route.is_some() || rule.options.queue.is_some() || rule.options.set.prio.is_some()
+    };
+    if evaluator.rules().any(is_of_kernel) {
         return Coverage { skipped, named: None };
     }
     let mut named = BTreeSet::new();
@@ -398,5 +401,44 @@ fn merge(main: &mut Source, source: Source) {
         super::source::merge_settings(&mut main.ruleset.settings, &prelude, settings);
         main.ruleset.prelude.extend(prelude);
         main.settings.extend(source.settings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_rules::Dialect;
+    use weir_rules::limits::Limits;
+    use weir_rules::parse::ParseInput;
+    use weir_rules::source::MemorySources;
+
+    /// The interfaces that the programs belong on; `None`: all.
+    fn named(text: &str) -> Option<BTreeSet<String>> {
+        let facts = Facts::parse("interface em0 192.0.2.1/24\ninterface em1\n").unwrap();
+        let input = ParseInput {
+            name: "pf.conf",
+            bytes: text.as_bytes(),
+            dialect: Some(Dialect::FreeBsd),
+            macros: &[],
+            provider: &MemorySources::default(),
+            limits: Limits::default(),
+        };
+        let parsed = weir_rules::compile(input, &facts);
+        assert_eq!(parsed.error_count, 0, "{:?}", parsed.diagnostics);
+        let evaluator = Evaluator::new(&parsed.ruleset, &[], &facts).unwrap();
+        coverage(&evaluator, &facts).named
+    }
+
+    #[test]
+    fn programs_are_everywhere_where_packets_leave_by_other_interfaces_than_rules_name() {
+        assert_eq!(named("pass in on em0\n"), Some(BTreeSet::from(["em0".to_owned()])));
+        for rule in [
+            "pass",
+            "pass in on em0 route-to (em1 198.51.100.1)",
+            "pass in on em0 queue slow",
+            "pass in on em0 set prio 3",
+        ] {
+            assert_eq!(named(&format!("{rule}\n")), None, "{rule}");
+        }
     }
 }
