@@ -11,6 +11,7 @@ pub mod counters;
 mod document;
 mod elsewhere;
 mod forwarding;
+mod gateways;
 mod interfaces;
 mod kill;
 mod load;

@@ -52,6 +52,7 @@ mod walk;
 
 use std::net::IpAddr;
 
+use crate::resolve::{InterfaceAddress, Resolver};
 use crate::value::{Af, mask4, mask6};
 
 pub use compile::{EvaluateError, Evaluator, LoadedAnchor};
@@ -121,4 +122,20 @@ impl Ip {
 /// Whether the network of an address holds another one.
 pub(crate) fn prefix_holds(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     Ip::from(network).prefix_holds(bits, address.into())
+}
+
+/// The interface whose network (or far end) holds the address, if it is one alone. Addresses of a
+/// link are on every interface.
+#[must_use]
+pub fn interface_to(address: IpAddr, resolver: &dyn Resolver) -> Option<&str> {
+    let holds = |interface_address: &InterfaceAddress| {
+        interface_address.peer == Some(address)
+            || (!interface_address.is_link_local()
+                && interface_address.address != address
+                && prefix_holds(interface_address.address, interface_address.bits, address))
+    };
+    let mut found =
+        resolver.interfaces().iter().filter(|interface| interface.addresses.iter().any(holds));
+    let first = found.next()?;
+    found.next().is_none().then_some(&*first.name)
 }

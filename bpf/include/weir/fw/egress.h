@@ -41,8 +41,16 @@ static __always_inline int weir_fw_judge_egress(struct __sk_buff *skb, bool has_
 	if (!drop)
 		kept = weir_gateway_kept(p);
 	p->gateway = kept & WEIR_FW_GATEWAY_COUNT_MAX;
-	if (p->gateway && !(kept & WEIR_GATEWAY_COVERED))
-		p->out_interface = weir_fw_ifslot(weir_gateway_exit(skb, p));
+	if (p->gateway && !(kept & WEIR_GATEWAY_COVERED)) {
+		__u8 slot = weir_fw_ifslot(weir_gateway_exit(skb, p));
+
+		/* No rule is about an interface that is not there. */
+		if (!slot) {
+			weir_fw_count_drop(p, WEIR_DROP(NO_ROUTE));
+			return TCX_DROP;
+		}
+		p->out_interface = slot;
+	}
 	return weir_fw_judge_skb(skb, p, scratch, WEIR_FW_OUT, drop);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Gateways of packets that leave by way of the kernel: those of the box, and those that the kernel
  * had to forward. It has brought them to the interface of its own route. Unless their state covers
- * that one, they are judged there as what leaves by the gateway's, and then sent on
+ * that one alone, they are judged there as what leaves by the gateway's, and then sent on
  * (bpf_redirect_neigh(), which finds out the gateway's MAC address). Where they leave nothing is
  * asked again: they carry the mark of answers (reply_skb.h).
  */
@@ -17,18 +17,18 @@
 /* Code of ICMP's unreachable (RFC 1191); ICMPv6 has a type for it. */
 #define WEIR_ICMP_NEEDS_FRAGMENT 4
 
-/* Of what weir_gateway_kept() returns: the state covers the packet's way out where it is. */
+/* Of what weir_gateway_kept() returns: the state is bound to the interface where the packet is. */
 #define WEIR_GATEWAY_COVERED (1 << 8)
 
-/* Whether a record covers the way out of a packet. */
+/* Whether a record is bound to the interface by which the kernel would send a packet. */
 static __always_inline bool weir_gateway_is_covered(const struct weir_fw_packet *p, weir_line *s,
 						    __u32 reverse)
 {
 	__u32 has = reverse ? WEIR_STATE_HALF_A : WEIR_STATE_HALF_B;
 	__u32 bound = reverse ? WEIR_STATE_IF_BOUND_A : WEIR_STATE_IF_BOUND_B;
-	__u32 slot = s->interface[!reverse] & WEIR_STATE_INTERFACE_MASK;
 
-	return s->control & has && (!(s->control & bound) || !slot || slot == p->out_interface);
+	return s->control & has && s->control & bound &&
+	       (s->interface[!reverse] & WEIR_STATE_INTERFACE_MASK) == p->out_interface;
 }
 
 /*
@@ -165,7 +165,9 @@ __noinline int weir_gateway_send(struct __sk_buff *skb,
 	/* The kernel takes a link header off. */
 	if (!p->l3_at && bpf_skb_change_head(skb, sizeof(struct weir_eth), 0))
 		return TCX_DROP;
-	skb->mark = weir_fw_answer_mark();
+	/* Without a program there nobody would take the mark off. */
+	if (weir_fw_interface(weir_fw_ifslot(ifindex))->flags & WEIR_FW_INTERFACE_EGRESS)
+		skb->mark = weir_fw_answer_mark();
 	return bpf_redirect_neigh(ifindex, &to, sizeof(to), 0);
 }
 

@@ -494,6 +494,9 @@ static __always_inline int weir_fw_reroute(struct xdp_md *ctx, struct weir_fw_pa
 		weir_gateway_settle(p, hit);
 	if (p->gateway == before)
 		return WEIR_FW_CONTINUE;
+	/* The device that has it cannot send it elsewhere any more. */
+	if (p->flags & WEIR_PACKET_SECOND)
+		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 	found = weir_fw_fib_gateway(ctx, p, &scratch->route);
 	p->out_interface = scratch->route.interface;
 	if (found == WEIR_ROUTE_FORWARD)

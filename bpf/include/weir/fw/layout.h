@@ -449,6 +449,7 @@ enum weir_fw_interface_flag {
 	WEIR_FW_INTERFACE_VETH = 1 << 5,
 	/* What leaves by it has to wait in queues of tc(8): the kernel sends it. */
 	WEIR_FW_INTERFACE_QUEUED = 1 << 6,
+	WEIR_FW_INTERFACE_EGRESS = 1 << 7,   /* a program of ours judges what leaves by it */
 };
 
 struct weir_fw_interface {

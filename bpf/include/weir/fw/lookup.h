@@ -366,7 +366,9 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 	 */
 	s = weir_state_line(hit->slot);
 	match = weir_state_match(s, s->control, p);
-	if (match == (hit->reverse ? WEIR_MATCH_REVERSE : WEIR_MATCH_FORWARD)) {
+	/* It may have got another gateway by now. */
+	if (match == (hit->reverse ? WEIR_MATCH_REVERSE : WEIR_MATCH_FORWARD) &&
+	    s->next_hop[hit->reverse & 1] >> WEIR_STATE_GATEWAY_SHIFT == hit->gateway) {
 		__u32 direction = hit->reverse & 1;
 
 		if (s->generation != generation)

@@ -218,6 +218,11 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	}
 	if (found == WEIR_STATE_DROP)
 		return hit->reason + 1;
+	/* The state that had the gateway has just ended. */
+	if (is_out && p->gateway && hit->slot == WEIR_FW_SLOT_NONE) {
+		p->gateway = 0;
+		p->out_interface = weir_fw_ifslot(skb->ifindex);
+	}
 	if (is_out ? !weir_state_covers_out(p, hit) : !hit->covered[WEIR_FW_IN]) {
 		drop = weir_fw_judge_new_skb(skb, p, hit, direction);
 		if (drop)
@@ -280,6 +285,9 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 	}
 	if (drop)
 		return weir_fw_refuse_skb(skb, p, hit, drop);
+	/* What is for many goes where the kernel sends it. */
+	if (direction == WEIR_FW_OUT && weir_fw_is_martian(p))
+		p->gateway = 0;
 	if (direction == WEIR_FW_OUT && p->gateway) {
 		drop = weir_gateway_admit(skb, p);
 		if (drop != TCX_NEXT)

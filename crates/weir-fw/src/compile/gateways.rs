@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{self, gateway as field, gateway_flags};
 use weir_rules::evaluate::source_hash_seed;
-use weir_rules::ir::{Address, Pool, PoolHost, Route, Rule};
+use weir_rules::ir::{Action, Address, Pool, PoolHost, Route, Rule};
 use weir_rules::value::{PoolKind, RouteKind};
 
 use super::known::{Gateway, Known};
@@ -28,11 +28,24 @@ fn gateway(host: &PoolHost) -> Gateway {
     Gateway { interface: host.interface.as_ref().map(ToString::to_string), address }
 }
 
-/// The gateways of a route. Without any address they are one, as in pf.
+/// Whether a rule sends packets anywhere: what is blocked goes nowhere.
+fn routes(rule: &Rule) -> bool {
+    rule.route.is_some() && rule.action == Action::Pass
+}
+
 fn gateways(route: &Route) -> impl Iterator<Item = Gateway> {
-    let hosts = &route.pool.hosts;
-    let has_addresses = hosts.iter().any(|host| host.address.is_some());
-    hosts.iter().take(if has_addresses { hosts.len() } else { 1 }).map(gateway)
+    route.pool.hosts.iter().map(gateway)
+}
+
+/// A link-local address without its interface.
+fn without_link(rule: &Rule) -> Option<IpAddr> {
+    let mut all = gateways(rule.route.as_deref()?);
+    all.find_map(|gateway| match gateway {
+        Gateway { interface: None, address: Some(IpAddr::V6(address)) } => {
+            address.is_unicast_link_local().then_some(address.into())
+        }
+        _ => None,
+    })
 }
 
 /// The numbers of the gateways that rules name.
@@ -40,9 +53,16 @@ pub(super) fn numbers(
     input: &Input<'_>,
     known: &mut Known,
 ) -> Result<HashMap<Gateway, u16>, Refused> {
-    let rules = || input.evaluator.rules().filter(|rule| rule.route.is_some());
+    let rules = || input.evaluator.rules().filter(|rule| routes(rule));
     let routes = rules().filter_map(|rule| rule.route.as_deref());
     let given: BTreeSet<Gateway> = routes.flat_map(gateways).collect();
+    if let Some((address, rule)) = rules().find_map(|rule| Some((without_link(rule)?, rule))) {
+        let message = format!(
+            "`{address}` may be on every link: name its interface, as `{address}%em0`, or in \
+             FreeBSD's words `(em0 {address})`"
+        );
+        return Err(refused(rule.span, message));
+    }
     let assigned = known.gateways.assign(&given, GATEWAY_COUNT_MAX);
     assigned.map_err(|Exhausted { given_count, held_count }| {
         let span = rules().next().map(|rule| rule.span);
@@ -99,7 +119,7 @@ fn choice(pool: &Pool) -> Choice {
 impl Builder<'_> {
     /// The number of a rule's pool, from 1 on; 0: it has none.
     pub(super) fn gateways(&mut self, rule: &Rule) -> Result<u8, Refused> {
-        let Some(route) = rule.route.as_deref() else { return Ok(0) };
+        let Some(route) = rule.route.as_deref().filter(|_| routes(rule)) else { return Ok(0) };
         let key = match &route.pool.kind {
             Some(PoolKind::SourceHash(key)) => key.as_ref(),
             _ => None,

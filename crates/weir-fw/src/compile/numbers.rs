@@ -67,6 +67,12 @@ impl<T: Clone + Ord + Hash> Numbers<T> {
         self.held.len() == count_max && self.given.len() < count_max
     }
 
+    /// Whether anything has a number.
+    #[must_use]
+    pub(crate) fn is_any(&self) -> bool {
+        self.held.iter().any(Option::is_some)
+    }
+
     /// Whether any is there that the last ruleset does not give.
     #[must_use]
     pub(crate) fn has_old(&self) -> bool {

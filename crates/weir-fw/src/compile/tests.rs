@@ -61,6 +61,45 @@ fn tags_beyond_those_of_states_are_refused_with_figures() {
     assert_eq!(without.flags() & image_flags::TAGS, 0);
 }
 
+fn to_gateways(numbers: std::ops::Range<u32>) -> String {
+    let rule = |n| format!("pass in proto udp to port {n} route-to (em0 198.51.100.{n})\n");
+    numbers.map(rule).collect()
+}
+
+#[test]
+fn gateways_beyond_those_of_states_are_refused_with_figures() {
+    let none = Known::default();
+    let most = compiled(&(to_gateways(1..16) + &to_gateways(1..16)), &none).unwrap();
+    assert_eq!(most.known.gateways.held.len(), 15);
+    let refused = compiled(&to_gateways(1..17), &none).unwrap_err().0;
+    let figures = "at most 15 different gateways, and rules have 16";
+    assert!(refused[0].message.contains(figures), "{refused:?}");
+    let refused = compiled(&to_gateways(15..17), &most.known).unwrap_err().0;
+    assert!(refused[0].message.contains("rules have 2, besides 14"), "{refused:?}");
+    // What is blocked goes nowhere.
+    let blocked = to_gateways(1..17).replace("pass", "block");
+    let blocked = compiled(&blocked, &none).map(|compiled| compiled.known.gateways.held.len());
+    assert_eq!(blocked.unwrap_or(0), 0);
+}
+
+#[test]
+fn gateways_of_a_link_need_its_name() {
+    let compiled = |dialect, gateway: &str| {
+        let text = format!("pass in route-to {gateway} inet6\n");
+        compiled_as(dialect, &text, &Known::default())
+    };
+    let refused = compiled(Dialect::OpenBsd, "fe80::1").unwrap_err().0;
+    assert!(refused[0].message.contains("`fe80::1%em0`"), "{refused:?}");
+    for (dialect, gateway) in
+        [(Dialect::FreeBsd, "(em0 fe80::1)"), (Dialect::OpenBsd, "fe80::1%em0")]
+    {
+        let compiled = compiled(dialect, gateway).unwrap();
+        let held: Vec<String> =
+            compiled.known.gateways.held.iter().flatten().map(ToString::to_string).collect();
+        assert_eq!(held, ["fe80::1@em0"]);
+    }
+}
+
 #[test]
 fn routes_are_only_asked_for_where_rules_ask() {
     let flags = |text: &str| {

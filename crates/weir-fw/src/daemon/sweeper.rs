@@ -5,7 +5,7 @@
 //! number comes again. The work is spread over that time in pieces of a tenth of a second, so that
 //! no CPU is taken away from packets for long; an empty table costs nothing. Routes that are kept
 //! beside, where nothing is filtered, are looked at as often, in one piece. What programs have seen
-//! of interfaces is told on the way.
+//! of interfaces is told, and gateways are asked for, on the way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,8 @@ use crate::shared::Shared;
 /// Between two pieces.
 const PIECE: Duration = Duration::from_millis(100);
 const PIECES_PER_SECOND: u32 = 10;
+/// Between two questions to gateways: the kernel soon forgets neighbours to whom it sends nothing.
+const GATEWAY_INTERVAL_S: u32 = 10;
 /// A generation's number comes again after 65,535 changes of routes; see `sweep.h`.
 const INTERVAL_MAX_S: u32 = 30;
 
@@ -43,6 +45,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
             for note in &notes {
                 shared.messages.tell(note);
             }
+        }
+        if piece.is_multiple_of(GATEWAY_INTERVAL_S * PIECES_PER_SECOND) {
+            shared.engine().ask_gateways();
         }
         if piece.is_multiple_of(INTERVAL_MAX_S * PIECES_PER_SECOND) {
             engine::forget_routes(&firewall);

@@ -22,8 +22,9 @@ use std::collections::BTreeSet;
 use weir_bpf::attach::{AttachError, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
-    IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
-    INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_XMIT, interface,
+    IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_EGRESS,
+    INTERFACE_GENERIC, INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_XMIT,
+    interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall, Framing, Path};
 use weir_net::{LinkInfo, xdp};
@@ -480,7 +481,8 @@ impl Interfaces {
             | bit(known.path == Some(Path::Generic), INTERFACE_GENERIC)
             | bit(known.takes_redirected, INTERFACE_XMIT)
             | bit(known.is_veth, INTERFACE_VETH)
-            | bit(known.has_queues, INTERFACE_QUEUED);
+            | bit(known.has_queues, INTERFACE_QUEUED)
+            | bit(known.has_egress, INTERFACE_EGRESS);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
         put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());

@@ -62,15 +62,15 @@ pub(super) struct Staged {
     warnings: Vec<String>,
 }
 
-/// Where the programs belong, by the rules.
-pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
+/// Where the programs belong, by the rules. `has_gateways`: states may have some of earlier rules.
+fn coverage(evaluator: &Evaluator<'_>, facts: &Facts, has_gateways: bool) -> Coverage {
     let skipped = facts.interfaces().iter().filter(|interface| evaluator.skips(&interface.name));
     let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
     // What the kernel sends gets its gateway, its queue and its priority where it leaves.
     let is_of_kernel = |rule: &Rule| {
         rule.route.is_some() || rule.options.queue.is_some() || rule.options.set.prio.is_some()
     };
-    if evaluator.rules().any(is_of_kernel) {
+    if has_gateways || evaluator.rules().any(is_of_kernel) {
         return Coverage { skipped, named: None };
     }
     let mut named = BTreeSet::new();
@@ -231,7 +231,7 @@ impl Engine {
                 tables::too_many_entries(tables.entry_count(), limit),
             ));
         }
-        let coverage = coverage(&evaluator, &next.facts);
+        let coverage = coverage(&evaluator, &next.facts, compiled.known.gateways.is_any());
         let mut warnings: Vec<String> = compiled
             .warnings
             .iter()
@@ -318,6 +318,7 @@ impl Engine {
         (self.main, self.anchors, self.tables) = (main, anchors, tables);
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
+        self.ask_gateways();
         warnings.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
         warnings.append(&mut self.interfaces.warnings(&coverage, is_all));
@@ -413,7 +414,7 @@ mod tests {
     use weir_rules::source::MemorySources;
 
     /// The interfaces that the programs belong on; `None`: all.
-    fn named(text: &str) -> Option<BTreeSet<String>> {
+    fn named(text: &str, has_gateways: bool) -> Option<BTreeSet<String>> {
         let facts = Facts::parse("interface em0 192.0.2.1/24\ninterface em1\n").unwrap();
         let input = ParseInput {
             name: "pf.conf",
@@ -426,19 +427,20 @@ mod tests {
         let parsed = weir_rules::compile(input, &facts);
         assert_eq!(parsed.error_count, 0, "{:?}", parsed.diagnostics);
         let evaluator = Evaluator::new(&parsed.ruleset, &[], &facts).unwrap();
-        coverage(&evaluator, &facts).named
+        coverage(&evaluator, &facts, has_gateways).named
     }
 
     #[test]
     fn programs_are_everywhere_where_packets_leave_by_other_interfaces_than_rules_name() {
-        assert_eq!(named("pass in on em0\n"), Some(BTreeSet::from(["em0".to_owned()])));
+        assert_eq!(named("pass in on em0\n", false), Some(BTreeSet::from(["em0".to_owned()])));
+        assert_eq!(named("pass in on em0\n", true), None, "states of earlier rules have gateways");
         for rule in [
             "pass",
             "pass in on em0 route-to (em1 198.51.100.1)",
             "pass in on em0 queue slow",
             "pass in on em0 set prio 3",
         ] {
-            assert_eq!(named(&format!("{rule}\n")), None, "{rule}");
+            assert_eq!(named(&format!("{rule}\n"), false), None, "{rule}");
         }
     }
 }

@@ -225,8 +225,7 @@ impl Engine {
     fn forget_gateways(&mut self) {
         let arena = self.firewall.arena();
         let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
-        let is_routed = flags & image_flags::GATEWAYS != 0
-            || self.known.gateways.held.iter().any(Option::is_some);
+        let is_routed = flags & image_flags::GATEWAYS != 0 || self.known.gateways.is_any();
         let is_over = self.stages.unrouted.look(is_routed);
         if is_over && arena.read32(control::FLAGS) & CONTROL_ROUTED != 0 {
             arena.word32(control::FLAGS).fetch_and(!CONTROL_ROUTED, Ordering::AcqRel);

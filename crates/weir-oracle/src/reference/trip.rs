@@ -265,7 +265,8 @@ impl<'a> Trip<'a> {
 
     /// From the box itself.
     fn leave(&mut self, interface: &str) -> Result<Outcome, Outcome> {
-        // What has a gateway leaves there, and is judged there unless its state covers it here.
+        // What has a gateway leaves there, and is judged there unless its state is bound to this
+        // interface.
         let kept = self.kept_gateway(interface);
         let by = kept.as_ref().and_then(|gateway| self.exit(gateway));
         let out = by.unwrap_or_else(|| interface.into());
@@ -283,9 +284,8 @@ impl<'a> Trip<'a> {
         }
         let at = self.world.states.find(Key::of(&self.packet))?;
         let half = &self.world.states.get(at.0)?.halves[half_index(Direction::Out, at.1)];
-        let is_covered = half
-            .as_ref()
-            .is_some_and(|half| half.interface.as_deref().is_none_or(|bound| bound == interface));
+        let is_covered =
+            half.as_ref().is_some_and(|half| half.interface.as_deref() == Some(interface));
         self.gateway_of(at).filter(|_| !is_covered)
     }
 

@@ -10,9 +10,9 @@ use std::net::IpAddr;
 
 use super::Work;
 use crate::ast::{HostKind, PoolHost, Rule, Statement, StatementKind};
-use crate::evaluate::prefix_holds;
+use crate::evaluate::interface_to;
 use crate::ir::Address;
-use crate::resolve::{InterfaceAddress, Resolver};
+use crate::resolve::Resolver;
 use crate::source::{Span, offset};
 
 /// Whether a statement is a rule with a route.
@@ -122,21 +122,6 @@ fn single(address: &Address) -> Option<IpAddr> {
         Address::Network(network, 128) => Some(*network),
         _ => None,
     }
-}
-
-/// The interface whose network (or far end) holds the address, if it is one alone. Addresses of a
-/// link are on every interface.
-fn interface_to(address: IpAddr, resolver: &dyn Resolver) -> Option<&str> {
-    let holds = |interface_address: &InterfaceAddress| {
-        interface_address.peer == Some(address)
-            || (!interface_address.is_link_local()
-                && interface_address.address != address
-                && prefix_holds(interface_address.address, interface_address.bits, address))
-    };
-    let mut found =
-        resolver.interfaces().iter().filter(|interface| interface.addresses.iter().any(holds));
-    let first = found.next()?;
-    found.next().is_none().then_some(&*first.name)
 }
 
 /// The interface of a host that is written as an address or as a macro of one.

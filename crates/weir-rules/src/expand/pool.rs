@@ -69,7 +69,9 @@ impl Expander<'_> {
                     let message = "this is not an address for a pool";
                     return self.fail(Code::BadPool, host.span, message);
                 }
-                hosts.push((interface.clone(), Some(found)));
+                // The scope of a gateway's address is the interface that it is reached by.
+                let scope = found.scope.clone().filter(|_| purpose == PoolUse::Route);
+                hosts.push((interface.clone().or(scope), Some(found)));
             }
         }
         let (mut ports, mut has_star) = (None, false);

@@ -134,7 +134,7 @@ fn assert_by(site: &Site, port: u16, address: &str) {
     assert_eq!(peer.ip().to_string(), address, "{peer}: {}", site.net.pfctl("-vvss"));
 }
 
-/// Whether the box knows nobody at an address of the second uplink yet.
+/// The box knows nobody at an address of the second uplink any more.
 fn forget_neighbours(net: &Network) {
     ip(&net.router, "neigh flush dev b2");
 }
@@ -239,8 +239,7 @@ fn a_connection_keeps_its_gateway() {
 
     // Once the connection is over, so is the gateway: two loads later nothing is known of it.
     line.finish();
-    let killed = net.pfctl("-k 0.0.0.0/0");
-    assert!(killed.is_empty() || killed.contains("killed"), "{killed}");
+    net.pfctl("-k 0.0.0.0/0");
     net.reload("pass\n");
     wait_until("nothing chooses gateways", || !chooses());
 }
@@ -262,17 +261,44 @@ fn without_its_interface_a_gateway_is_no_route() {
     assert!(net.dropped("no-route") > 0);
     seen(&net.client, WORLD, 7002);
     // It comes.
-    ip(&net.router, "link set b2 down");
-    ip(&net.router, "link set b2 name b9");
-    ip(&net.router, "address add 10.9.0.1/24 dev b9");
-    ip(&net.router, "link set b9 up");
+    let rename = |from: &str, to: &str| {
+        ip(&net.router, &format!("link set {from} down"));
+        ip(&net.router, &format!("link set {from} name {to}"));
+        ip(&net.router, &format!("link set {to} up"));
+        let name = format!("\"{to}\"");
+        wait_until("it is known", || net.json("status").to_string().contains(&name));
+    };
+    ip(&net.router, "address add 10.9.0.1/24 dev b2");
     ip(&site.second, "address add 10.9.0.2/24 dev i0");
     ip(&site.second, "route replace 10.1.0.0/24 via 10.9.0.1");
-    wait_until("it is known", || net.json("status").to_string().contains("\"b9\""));
+    rename("b2", "b9");
+    assert_eq!(seen(&net.client, WORLD, 7001).ip().to_string(), CLIENT);
+    // It goes, and comes back.
+    rename("b9", "b8");
+    assert!(connect_from(&net.client, WORLD, 7001, IMPATIENCE).is_none(), "it is gone again");
+    rename("b8", "b9");
     let who = seen(&net.client, WORLD, 7001);
     assert_eq!(who.ip().to_string(), CLIENT);
     if let Some(output) = program(test, &net.client, &["ping", "-c", "1", "-W", "20", WORLD]) {
         assert_exit(&output, 0);
         assert!(stdout(&output).contains(" 0% packet loss"), "{}", stdout(&output));
     }
+}
+
+/// Who is behind the second uplink is reached when nobody answers behind the first.
+#[test]
+fn a_dead_first_uplink_does_not_stop_the_second() {
+    if !can_run_lab("a_dead_first_uplink_does_not_stop_the_second") {
+        return;
+    }
+    let _turn = beside();
+    let site = Site::new("up-dead", true);
+    let Site { net, .. } = &site;
+    ip(&net.server, "link set s0 arp off");
+    for link in ["b1", "b2"] {
+        ip(&net.router, &format!("neigh flush dev {link}"));
+    }
+    net.start(FREEBSD);
+    assert_by(&site, 7001, SECOND);
+    assert!(connect_from(&net.client, WORLD, 7002, IMPATIENCE).is_none(), "nobody is there");
 }

@@ -1,0 +1,30 @@
+//! Keeps the gateways that rules name, and those of states, in the kernel's table of neighbours.
+//!
+//! The data path sends only to neighbours that the kernel knows. It would ask for a gateway with
+//! the first packet that is on its way there, but that packet waits first for the gateway of the
+//! kernel's default route, which may be the one that is down.
+
+use weir_net::Netlink;
+use weir_rules::evaluate::interface_to;
+
+use super::Engine;
+use crate::compile::known::Gateway;
+
+impl Engine {
+    /// Has the kernel ask who has the addresses of gateways. It does not wait for answers.
+    pub(crate) fn ask_gateways(&self) {
+        let mut asked = self.known.gateways.held.iter().flatten().peekable();
+        if asked.peek().is_none() {
+            return;
+        }
+        let Ok(netlink) = Netlink::open() else { return };
+        for Gateway { interface, address } in asked {
+            let Some(address) = *address else { continue };
+            let interface = interface.as_deref().or_else(|| interface_to(address, &self.facts));
+            if let Some(interface) = interface {
+                // An interface that is down or gone has no neighbours, and a tunnel needs none.
+                drop(netlink.ask_neighbour(interface, address));
+            }
+        }
+    }
+}
