@@ -211,10 +211,14 @@ fn a_connection_keeps_its_gateway() {
     let site = Site::new("up-keep", true);
     let Site { net, second } = &site;
     echo_server(second, WORLD, 7004);
-    let to_second = "pass in on b0 route-to (b2 10.3.0.2) inet proto tcp to any port 7004\n";
+    echo_server(second, WORLD6, 7004);
+    let to_second = "pass in on b0 route-to (b2 10.3.0.2) inet proto tcp to any port 7004\n\
+                     pass in on b0 route-to (b2 fd03::2) inet6 proto tcp to any port 7004\n";
     net.start(&format!("pass\n{to_second}"));
     let mut line = net.connect(WORLD, 7004, PATIENCE).expect("passed");
     line.echo("by the second uplink");
+    let mut line6 = net.connect(WORLD6, 7004, PATIENCE).expect("passed");
+    line6.echo("by the second uplink");
     let chooses = || net.json("status")["stages"]["one_because"].to_string().contains("gateways");
     wait_until("the status says why there is one stage", chooses);
     net.reload("pass\n");
@@ -235,11 +239,17 @@ fn a_connection_keeps_its_gateway() {
     ip(second, "link set i0 mtu 1400");
     let bytes: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
-    assert!(net.dropped("too-big") > 0, "the client was told");
+    let too_big = net.dropped("too-big");
+    assert!(too_big > 0, "the client was told");
+    assert!(line6.bulk(&bytes) == bytes, "what comes back is what was sent");
+    assert!(net.dropped("too-big") > too_big, "the client was told of IPv6, too");
 
     // Once the connection is over, so is the gateway: two loads later nothing is known of it.
     line.finish();
-    net.pfctl("-k 0.0.0.0/0");
+    line6.finish();
+    for network in ["0.0.0.0/0", "::/0"] {
+        net.pfctl(&format!("-k {network}"));
+    }
     net.reload("pass\n");
     wait_until("nothing chooses gateways", || !chooses());
 }

@@ -69,9 +69,13 @@ fn trials_of(lab: &Lab, output: &Output, count: usize) -> Result<Vec<Value>, Str
 }
 
 /// The client's account is whole, and the server has answered what it has. An error if requests
-/// were lost, or something else ran.
+/// were lost or late, at rates that an idle machine keeps, or something else ran.
 fn adds_up(trial: &Value) -> Result<(), String> {
     let (ledger, verdict) = (&trial["ledger"], &trial["verdict"]);
+    let reason = verdict["reason"].as_str().unwrap_or_default();
+    if reason.contains("the client is saturated: it sent late") {
+        return Err(reason.to_owned());
+    }
     assert_ne!(verdict["kind"], "invalid", "{verdict:#}");
     assert_eq!(ledger["residual_packets"], 0, "{ledger:#}");
     assert_eq!(ledger["faults"], Value::Array(Vec::new()), "{ledger:#}");
