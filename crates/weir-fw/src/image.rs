@@ -1,8 +1,8 @@
 //! The bytes of a compiled ruleset: the structs of `bpf/include/weir/fw/image.h`, field by field.
 
 use weir_bpf::firewall::layout::{
-    HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, TIMEOUT_COUNT, choice, criteria, direction,
-    family, gateways, image, place, rule, rule_kind, target, translation,
+    HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, POOL_GATEWAY_COUNT_MAX, TIMEOUT_COUNT, choice,
+    criteria, direction, family, gateways, image, place, rule, rule_kind, target, translation,
 };
 
 pub use weir_bpf::firewall::layout::{asks, decision_flags as decision, image_flags};
@@ -282,7 +282,7 @@ impl Translation {
 /// `struct weir_fw_gateways`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Gateways {
-    /// By family, 16 at most.
+    /// By family, `POOL_GATEWAY_COUNT_MAX` at most.
     pub(crate) numbers: [Vec<u8>; 2],
     pub(crate) is_reply: bool,
     pub(crate) choice: Choice,
@@ -293,7 +293,7 @@ impl Gateways {
     /// Appends the struct.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut line = Bytes::<{ gateways::SIZE_BYTES as usize }>::new();
-        for (at, numbers) in [0, 16].into_iter().zip(&self.numbers) {
+        for (at, numbers) in [0, POOL_GATEWAY_COUNT_MAX].into_iter().zip(&self.numbers) {
             line.put(gateways::NUMBER + at, numbers);
         }
         let count = |numbers: &Vec<u8>| u8::try_from(numbers.len()).unwrap_or(0);

@@ -27,6 +27,8 @@ mod shared;
 pub mod show;
 pub mod socket;
 pub mod states;
+#[cfg(test)]
+mod testing;
 pub mod timeouts;
 
 pub use refuse::diagnostics as refusals;

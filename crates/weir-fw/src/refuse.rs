@@ -414,11 +414,19 @@ fn is_host(name: &str) -> bool {
     !name.strip_suffix(":0").unwrap_or(name).contains(':')
 }
 
+/// What has no address: a host, or an interface.
+fn refusal_of_unresolved(address: &Address) -> Option<Refusal> {
+    match address {
+        Address::Unresolved(name) if is_host(name) => Some(Refusal::UnresolvedHost),
+        Address::Unresolved(_) => Some(Refusal::UnresolvedInterface),
+        _ => None,
+    }
+}
+
 fn refusal_of_end(end: &Peer) -> Option<Refusal> {
     match end.address {
         Address::RouteLabel(_) => Some(Refusal::RouteLabel),
-        Address::Unresolved(ref name) if is_host(name) => Some(Refusal::UnresolvedHost),
-        Address::Unresolved(_) => Some(Refusal::UnresolvedInterface),
+        Address::Unresolved(_) => refusal_of_unresolved(&end.address),
         Address::Any
         | Address::NoRoute
         | Address::UrpfFailed

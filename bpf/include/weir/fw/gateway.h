@@ -57,7 +57,7 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 		turn = weir_pool_hash(p, pool->seed);
 	else if (pool->choice == WEIR_FW_CHOICE_RANDOM)
 		turn = bpf_get_prandom_u32();
-	turn = pool->number[family][turn % count & (sizeof(pool->number[0]) - 1)];
+	turn = pool->number[family][turn % count & (WEIR_FW_POOL_GATEWAY_COUNT_MAX - 1)];
 	if (pool->is_reply) {
 		d->gateway_back = turn;
 		return 0;

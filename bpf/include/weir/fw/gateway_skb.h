@@ -98,8 +98,8 @@ static __always_inline bool weir_gateway_is_above(struct __sk_buff *skb,
 	return mtu_bytes && bytes > mtu_bytes;
 }
 
-/* Whether the sender of a packet wants to know of smaller MTUs. */
-static __always_inline bool weir_gateway_is_whole(struct __sk_buff *skb,
+/* Whether a packet must not be fragmented on its way. */
+static __always_inline bool weir_gateway_keeps_whole(struct __sk_buff *skb,
 						  const struct weir_fw_packet *p)
 {
 	__be16 fragment;
@@ -116,7 +116,7 @@ static __always_inline int weir_gateway_too_big(struct __sk_buff *skb, struct we
 						struct weir_fw_scratch *scratch, __u32 mtu_bytes)
 {
 	weir_fw_count_drop(p, WEIR_DROP(TOO_BIG));
-	if (!weir_gateway_is_whole(skb, p))
+	if (!weir_gateway_keeps_whole(skb, p))
 		return TCX_DROP;
 	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_recall_skb(skb, p))
 		return TCX_DROP;
@@ -140,6 +140,7 @@ __noinline int weir_gateway_admit(struct __sk_buff *skb, struct weir_fw_packet *
 		weir_fw_count_drop(p, WEIR_DROP(NO_ROUTE));
 		return TCX_DROP;
 	}
+	scratch->route.ifindex = ifindex;
 	p->out_interface = weir_fw_ifslot(ifindex);
 	mtu_bytes = weir_fw_interface(p->out_interface)->mtu_bytes;
 	if (weir_gateway_is_above(skb, p, mtu_bytes))
@@ -147,16 +148,18 @@ __noinline int weir_gateway_admit(struct __sk_buff *skb, struct weir_fw_packet *
 	return TCX_NEXT;
 }
 
-/* Sends a packet to its gateway, or to its destination out of the gateway's interface. */
+/* Sends a packet that was admitted to its gateway, or to its destination out of its interface. */
 __noinline int weir_gateway_send(struct __sk_buff *skb,
 				 const struct weir_fw_packet *p __arg_nonnull)
 {
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	weir_gateway *gateway = weir_gateway_at(p->gateway);
-	__u32 ifindex = weir_gateway_exit(skb, p);
 	struct bpf_redir_neigh to = {};
+	__u32 ifindex;
 
-	if (!ifindex)
+	if (!scratch)
 		return TCX_DROP;
+	ifindex = scratch->route.ifindex;
 	to.nh_family = p->family == WEIR_FW_INET ? WEIR_AF_INET : WEIR_AF_INET6;
 	if (gateway->flags & WEIR_FW_GATEWAY_ADDRESS)
 		weir_copy_address(to.ipv6_nh, gateway->addr);

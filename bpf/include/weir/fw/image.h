@@ -24,6 +24,7 @@ enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
 	WEIR_FW_IMAGE_VERSION = 6,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
+	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 };
 
 /* weir_fw_image.flags */
@@ -271,7 +272,7 @@ _Static_assert(sizeof(struct weir_fw_target) == 64, "a target is one line");
 
 /* The gateways of a rule with `route-to` or `reply-to`: one line. */
 struct weir_fw_gateways {
-	__u8 number[WEIR_FW_FAMILY_COUNT][16];
+	__u8 number[WEIR_FW_FAMILY_COUNT][WEIR_FW_POOL_GATEWAY_COUNT_MAX];
 	__u8 count[WEIR_FW_FAMILY_COUNT];
 	__u8 is_reply;		/* `reply-to`; else `route-to` */
 	__u8 choice;		/* WEIR_FW_CHOICE_* */
@@ -280,8 +281,7 @@ struct weir_fw_gateways {
 	__u64 unused[2];
 };
 
-_Static_assert(sizeof(struct weir_fw_gateways) == 64 && WEIR_FW_GATEWAY_COUNT_MAX <= 16,
-	       "gateways of a rule are one line");
+_Static_assert(sizeof(struct weir_fw_gateways) == 64, "gateways of a rule are one line");
 
 /* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
 #define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)

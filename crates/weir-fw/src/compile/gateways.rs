@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use weir_bpf::firewall::layout::{self, gateway as field, gateway_flags};
+use weir_bpf::firewall::layout::{self, POOL_GATEWAY_COUNT_MAX, gateway as field, gateway_flags};
 use weir_rules::evaluate::source_hash_seed;
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Route, Rule};
 use weir_rules::value::{PoolKind, RouteKind};
@@ -148,10 +148,11 @@ impl Builder<'_> {
         if at == self.gateways.len() {
             self.gateways.push(pool);
         }
-        if at >= POOL_COUNT_MAX || self.gateways[at].numbers.iter().any(|of| of.len() > 16) {
+        let is_long = |numbers: &Vec<u8>| numbers.len() > POOL_GATEWAY_COUNT_MAX as usize;
+        if at >= POOL_COUNT_MAX || self.gateways[at].numbers.iter().any(is_long) {
             let message = format!(
                 "the data path takes at most {POOL_COUNT_MAX} different pools of gateways, of at \
-                 most 16 gateways each"
+                 most {POOL_GATEWAY_COUNT_MAX} gateways each"
             );
             return Err(refused(rule.span, message));
         }

@@ -174,7 +174,7 @@ impl Forest<'_> {
         if places.is_empty() {
             let message = match &queue.parent {
                 Some(parent) => {
-                    format!("queue `{name}`: there is no queue `{}` before it", parent.value)
+                    format!("queue `{name}`: its parent `{}` is not defined above it", parent.value)
                 }
                 None => format!("queue `{name}` has neither `on` nor `parent`"),
             };
@@ -396,7 +396,7 @@ impl Builder<'_> {
         let Some(QueueName { name, priority }) = &rule.options.queue else { return Ok(0) };
         let number = |name: &Text| -> Result<u64, Refused> {
             let number = self.queue_numbers.get(&**name).copied().ok_or_else(|| {
-                wrong(rule.span, format!("there is no queue `{name}`"), "the rule names it")
+                wrong(rule.span, format!("queue `{name}` is not defined"), "the rule names it")
             })?;
             let mut classes = self.trees.iter().flat_map(|tree| &tree.classes);
             if classes.any(|class| class.number == number && class.queue.is_none()) {

@@ -65,8 +65,10 @@ impl Builder<'_> {
             _ => false,
         };
         for rule in evaluator.rules().filter(|rule| is_kept(rule)) {
-            words.insert(self.word(rule)?);
-            words.remove(&0);
+            let word = self.word(rule)?;
+            if word != 0 {
+                words.insert(word);
+            }
             if words.len() > SCRUB_COUNT_MAX as usize {
                 let message = format!(
                     "more than {SCRUB_COUNT_MAX} different sets of `scrub (...)`, `set` and \

@@ -3,9 +3,6 @@
 use super::*;
 use weir_bpf::firewall::layout;
 use weir_rules::facts::Facts;
-use weir_rules::limits::Limits;
-use weir_rules::parse::ParseInput;
-use weir_rules::source::MemorySources;
 use weir_rules::value::Flush;
 
 fn compiled(text: &str, known: &Known) -> Result<Compiled, Refused> {
@@ -14,17 +11,8 @@ fn compiled(text: &str, known: &Known) -> Result<Compiled, Refused> {
 
 fn compiled_as(dialect: Dialect, text: &str, known: &Known) -> Result<Compiled, Refused> {
     let facts = Facts::new();
-    let input = ParseInput {
-        name: "pf.conf",
-        bytes: text.as_bytes(),
-        dialect: Some(dialect),
-        macros: &[],
-        provider: &MemorySources::default(),
-        limits: Limits::default(),
-    };
-    let parsed = weir_rules::compile(input, &facts);
-    assert_eq!(parsed.error_count, 0, "{:?}", parsed.diagnostics);
-    let evaluator = Evaluator::new(&parsed.ruleset, &[], &facts).unwrap();
+    let ruleset = crate::testing::ruleset(text, dialect, &facts);
+    let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
     compile(&Input { evaluator: &evaluator, resolver: &facts, slots: &[], known })
 }
 
@@ -232,9 +220,12 @@ fn queues_that_cannot_be_are_refused() {
     };
     for (text, said) in [
         ("queue a on em0 bandwidth 1M\n", "`em0` has 0 default queues"),
-        ("queue a parent b bandwidth 1M default\n", "there is no queue `b` before it"),
+        (
+            "queue a parent b bandwidth 1M default\n",
+            "queue `a`: its parent `b` is not defined above it",
+        ),
         ("queue a on em0 bandwidth 1M default\nqueue b parent a bandwidth 1K\n", "below it"),
-        ("queue a on em0 bandwidth 1M default\npass set queue c\n", "there is no queue `c`"),
+        ("queue a on em0 bandwidth 1M default\npass set queue c\n", "queue `c` is not defined"),
         ("queue a on em0 bandwidth 1M quantum 9 default\n", "need `flows`"),
         (
             "queue a on em0 bandwidth 1M default\nqueue a on em0 bandwidth 1M\n",

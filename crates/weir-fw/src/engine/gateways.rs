@@ -13,12 +13,11 @@ use crate::compile::known::Gateway;
 impl Engine {
     /// Has the kernel ask who has the addresses of gateways. It does not wait for answers.
     pub(crate) fn ask_gateways(&self) {
-        let mut asked = self.known.gateways.held.iter().flatten().peekable();
-        if asked.peek().is_none() {
+        if !self.known.gateways.is_any() {
             return;
         }
         let Ok(netlink) = Netlink::open() else { return };
-        for Gateway { interface, address } in asked {
+        for Gateway { interface, address } in self.known.gateways.held.iter().flatten() {
             let Some(address) = *address else { continue };
             let interface = interface.as_deref().or_else(|| interface_to(address, &self.facts));
             if let Some(interface) = interface {

@@ -409,24 +409,12 @@ fn merge(main: &mut Source, source: Source) {
 mod tests {
     use super::*;
     use weir_rules::Dialect;
-    use weir_rules::limits::Limits;
-    use weir_rules::parse::ParseInput;
-    use weir_rules::source::MemorySources;
 
     /// The interfaces that the programs belong on; `None`: all.
     fn named(text: &str, has_gateways: bool) -> Option<BTreeSet<String>> {
         let facts = Facts::parse("interface em0 192.0.2.1/24\ninterface em1\n").unwrap();
-        let input = ParseInput {
-            name: "pf.conf",
-            bytes: text.as_bytes(),
-            dialect: Some(Dialect::FreeBsd),
-            macros: &[],
-            provider: &MemorySources::default(),
-            limits: Limits::default(),
-        };
-        let parsed = weir_rules::compile(input, &facts);
-        assert_eq!(parsed.error_count, 0, "{:?}", parsed.diagnostics);
-        let evaluator = Evaluator::new(&parsed.ruleset, &[], &facts).unwrap();
+        let ruleset = crate::testing::ruleset(text, Dialect::FreeBsd, &facts);
+        let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
         coverage(&evaluator, &facts, has_gateways).named
     }
 

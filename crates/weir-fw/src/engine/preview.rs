@@ -112,24 +112,11 @@ fn place(ruleset: &Ruleset, sizes: &[Size]) -> Span {
 #[cfg(test)]
 mod tests {
     use weir_rules::Dialect;
-    use weir_rules::limits::Limits;
-    use weir_rules::parse::ParseInput;
-    use weir_rules::source::MemorySources;
 
     use super::*;
 
     fn ruleset(text: &str) -> Ruleset {
-        let input = ParseInput {
-            name: "pf.conf",
-            bytes: text.as_bytes(),
-            dialect: Some(Dialect::FreeBsd),
-            macros: &[],
-            provider: &MemorySources::default(),
-            limits: Limits::default(),
-        };
-        let compiled = weir_rules::compile(input, &Facts::new());
-        assert_eq!(compiled.error_count, 0, "{:?}", compiled.diagnostics);
-        compiled.ruleset
+        crate::testing::ruleset(text, Dialect::FreeBsd, &Facts::new())
     }
 
     #[test]

@@ -13,7 +13,10 @@ use weir_rules::print::{PrintOptions, Printer};
 use super::{Engine, Refused};
 
 /// The number of all trees that are made here.
-const MAJOR: u16 = QUEUE_MAJOR.to_le_bytes()[0] as u16 | (QUEUE_MAJOR.to_le_bytes()[1] as u16) << 8;
+const MAJOR: u16 = {
+    let [low, high, ..] = QUEUE_MAJOR.to_le_bytes();
+    u16::from_le_bytes([low, high])
+};
 
 /// The trees that were made, by interface, with its index: one that went and came back has none.
 #[derive(Debug, Clone, Default)]

@@ -5,22 +5,18 @@ use std::net::IpAddr;
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Rule};
 use weir_rules::value::{PoolKind, RouteKind};
 
-use super::{Refusal, is_host};
+use super::{Refusal, refusal_of_unresolved};
 
 /// The first thing of a rule's route that the data path has not.
 pub(super) fn refusal_of(rule: &Rule) -> Option<Refusal> {
     let route = rule.route.as_deref()?;
-    let unresolved = route.pool.hosts.iter().find_map(|host| match &host.address {
-        Some(Address::Unresolved(name)) => Some(name),
-        _ => None,
-    });
     if route.kind == RouteKind::DupTo {
         return Some(Refusal::DupTo);
     }
-    if let Some(name) = unresolved {
-        let refusal =
-            if is_host(name) { Refusal::UnresolvedHost } else { Refusal::UnresolvedInterface };
-        return Some(refusal);
+    let mut addresses = route.pool.hosts.iter().filter_map(|host| host.address.as_ref());
+    let unresolved = addresses.find_map(refusal_of_unresolved);
+    if unresolved.is_some() {
+        return unresolved;
     }
     if !is_plain(&route.pool) {
         return Some(Refusal::RoutePool);

@@ -1,26 +1,14 @@
 //! One line of pf.conf for each refusal, and the document that lists them.
 
+use weir_rules::Dialect;
 use weir_rules::facts::Facts;
-use weir_rules::limits::Limits;
-use weir_rules::parse::ParseInput;
-use weir_rules::source::MemorySources;
-use weir_rules::{Dialect, compile};
 
 use super::*;
+use crate::testing::ruleset;
 
 fn diagnostics_of(text: &str, dialect: Dialect) -> Vec<Diagnostic> {
     let facts = Facts::parse("interface em0 192.0.2.1/24\ninterface em1 198.51.100.1/24").unwrap();
-    let input = ParseInput {
-        name: "pf.conf",
-        bytes: text.as_bytes(),
-        dialect: Some(dialect),
-        macros: &[],
-        provider: &MemorySources::default(),
-        limits: Limits::default(),
-    };
-    let compiled = compile(input, &facts);
-    assert_eq!(compiled.error_count, 0, "{text}: {:?}", compiled.diagnostics);
-    diagnostics(&compiled.ruleset)
+    diagnostics(&ruleset(text, dialect, &facts))
 }
 
 /// A text for each refusal.
@@ -89,8 +77,9 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
 
 #[test]
 fn every_refusal_has_a_line_that_is_refused() {
-    for (refusal, dialect, text) in cases() {
-        let found = diagnostics_of(&format!("{text}\n"), dialect);
+    let cases = cases();
+    for (refusal, dialect, text) in &cases {
+        let found = diagnostics_of(&format!("{text}\n"), *dialect);
         let is_found = found.iter().any(|diagnostic| {
             diagnostic.severity == weir_rules::diagnostic::Severity::Error
                 && *diagnostic.label == *refusal.reason()
@@ -98,8 +87,7 @@ fn every_refusal_has_a_line_that_is_refused() {
         assert!(is_found, "{text}: {found:?}");
     }
     for refusal in Refusal::ALL {
-        let has_line = cases().iter().any(|(case, ..)| case == refusal);
-        assert!(has_line, "{refusal:?} has no line");
+        assert!(cases.iter().any(|(case, ..)| case == refusal), "{refusal:?} has no line");
     }
 }
 

@@ -9,26 +9,21 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, Pool, Rule, Rules, Ruleset};
 use weir_rules::value::{Direction, PoolKind};
 
-use super::{Found, Refusal, is_host};
+use super::{Found, Refusal, refusal_of_unresolved};
 
 /// What of a rule that translates is refused: of FreeBSD's lists, or of a filter rule.
 pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let pools = || [rule.nat.as_ref(), rule.rdr.as_ref()].into_iter().flatten();
     let any = |is: fn(&Pool) -> bool| pools().any(|pool| is(pool));
     let hosts = || pools().flat_map(|pool| &pool.hosts).filter_map(|host| host.address.as_ref());
-    let is_unresolved = |host: bool| {
-        hosts().any(|address| match address {
-            Address::Unresolved(name) => is_host(name) == host,
-            _ => false,
-        })
-    };
+    let has = |refusal| hosts().any(|address| refusal_of_unresolved(address) == Some(refusal));
     let found = [
         (Refusal::AfTo, rule.af_to.is_some()),
         (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
         (Refusal::MapE, any(|pool| pool.map_e.is_some())),
         (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
-        (Refusal::UnresolvedHost, is_unresolved(true)),
-        (Refusal::UnresolvedInterface, is_unresolved(false)),
+        (Refusal::UnresolvedHost, has(Refusal::UnresolvedHost)),
+        (Refusal::UnresolvedInterface, has(Refusal::UnresolvedInterface)),
     ];
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }

@@ -662,9 +662,10 @@ impl<'a> Trip<'a> {
         // A half is bound to the interface by which its packets leave.
         let sends =
             |route: &&RouteChoice| direction == Direction::Out && route.kind == RouteKind::RouteTo;
-        let by = verdict.route.as_ref().filter(sends).and_then(|route| route.interface.clone());
-        let is_elsewhere = verdict.route.as_ref().is_some_and(|route| sends(&route));
-        let bound = if is_elsewhere { by } else { Some(interface.into()) };
+        let bound = match verdict.route.as_ref().filter(sends) {
+            Some(route) => route.interface.clone(),
+            None => Some(interface.into()),
+        };
         let interface = bound.filter(|_| state.if_bound);
         Half {
             wire: Key::of(&self.packet),

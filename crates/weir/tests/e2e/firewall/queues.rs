@@ -179,8 +179,11 @@ fn queues_of_somebody_else_stay() {
     net.start("pass\n");
     for (wrong, said) in [
         ("queue a on b1 bandwidth 1M\npass\n", "has 0 default queues"),
-        ("queue a on b1 bandwidth 1M default\npass set queue b\n", "there is no queue `b`"),
-        ("queue a on b1 bandwidth 1M\nqueue b parent c bandwidth 1K default\n", "no queue `c`"),
+        ("queue a on b1 bandwidth 1M default\npass set queue b\n", "queue `b` is not defined"),
+        (
+            "queue a on b1 bandwidth 1M\nqueue b parent c bandwidth 1K default\n",
+            "queue `b`: its parent `c` is not defined above it",
+        ),
     ] {
         let path = net.file("wrong.conf", wrong);
         let output = net.run(&["pfctl", "--dialect=openbsd", "-f", &path]);
