@@ -93,8 +93,6 @@ refusals! {
         "states are limited only by max, max-src-states and the like";
     PacketRate: "max-pkt-rate",
         "rates of packets are not limited";
-    Modulate: "modulate state",
-        "sequence numbers are not changed";
     Synproxy: "synproxy state, set syncookies",
         "handshakes are not proxied";
     User: "user, group",
@@ -198,9 +196,6 @@ impl Found {
         let help = match refusal {
             Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
                 "as pf, weir loads nothing until it is there"
-            }
-            Refusal::Modulate => {
-                "write `keep state`: systems of today choose sequence numbers as RFC 6528 says"
             }
             Refusal::ReassembleTcp => {
                 "take the words out: systems of today begin their timestamps at random"
@@ -391,7 +386,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
         (Refusal::SetDelay, options.set.delay_ms.is_some()),
-        (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
         (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),

@@ -66,6 +66,8 @@ pub struct Record {
     pub max_win: [u16; 2],
     /// Window scaling of both ends, as pf keeps it.
     pub wscale: [u8; 2],
+    /// The sequence numbers of its ends are changed on their way (`modulate state`).
+    pub is_modulated: bool,
     /// Packets from end 0 and from end 1.
     pub packets: [u64; 2],
     /// Bytes from end 0 and from end 1, IP headers included.
@@ -679,6 +681,7 @@ fn take_apart(raw: &Raw) -> Record {
         are_no_sync: [0, 1].map(|half| raw.account[half] >> no_sync_shift & 1 != 0),
         log_all: [0, 1].map(|half| raw.account[half] >> log_shift & 1 != 0),
         scrubs: [0, 1].map(|half| scrub(raw.account[half + 2])),
+        is_modulated: wscale[1] & layout::WSCALE_MODULATED != 0,
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,

@@ -11,6 +11,7 @@
 //! | `destination-options`, `authentication` | IPv6 extension headers (RFC 8200, RFC 4302) |
 //! | `extension N` | one by its number (of IPv4 only 51), behind others; as often as there is one |
 //! | `seq N`, `ack N`, `win N`, `wscale N`, `mss N` | of TCP; 1000, 0, 65535, and no options |
+//! | `sack N` | of TCP: acknowledges the thousand bytes from N on selectively (RFC 2018) |
 //! | `payload N` | bytes behind the protocol's header; 0 |
 //! | `inner-seq N`, `inner-id N` | of the packet that an ICMP error quotes |
 //! | `inner-offset N`, `inner-truncate N` | its fragment offset; how many bytes are quoted |
@@ -73,6 +74,8 @@ pub struct FrameSpec {
     pub window_scale: Option<u8>,
     /// TCP's maximum segment size option.
     pub mss: Option<u16>,
+    /// Where what it acknowledges selectively begins, a block of a thousand bytes.
+    pub selective: Option<u32>,
     pub payload_bytes: u16,
     /// Sequence number of the quoted packet.
     pub inner_sequence: u32,
@@ -118,6 +121,7 @@ impl FrameSpec {
             window: 65535,
             window_scale: None,
             mss: None,
+            selective: None,
             payload_bytes: 0,
             inner_sequence: 1000,
             inner_id: 0,
@@ -151,8 +155,9 @@ impl FrameSpec {
                 | "bad-checksum"
                 | "bad-ip-checksum" => raw.push((word, 0)),
                 "ttl" | "ident" | "offset" | "vlan" | "seq" | "ack" | "win" | "wscale" | "mss"
-                | "payload" | "inner-seq" | "inner-id" | "inner-offset" | "inner-truncate"
-                | "inner-extension" | "extension" | "as" | "udp-length" | "body" | "truncate" => {
+                | "sack" | "payload" | "inner-seq" | "inner-id" | "inner-offset"
+                | "inner-truncate" | "inner-extension" | "extension" | "as" | "udp-length"
+                | "body" | "truncate" => {
                     let number = words.next().and_then(|number| number.parse::<u32>().ok());
                     let number = number.ok_or_else(|| format!("`{word}` needs a number"))?;
                     raw.push((word, number));
@@ -192,6 +197,7 @@ impl FrameSpec {
             "win" => self.window = short?,
             "wscale" => self.window_scale = Some(byte?),
             "mss" => self.mss = Some(short?),
+            "sack" => self.selective = Some(number),
             "payload" => self.payload_bytes = short?,
             "inner-seq" => self.inner_sequence = number,
             "inner-id" => self.inner_id = short?,
@@ -423,6 +429,10 @@ impl FrameSpec {
         }
         if let Some(scale) = self.window_scale {
             options.extend([1, 3, 3, scale]);
+        }
+        if let Some(left) = self.selective {
+            options.extend([1, 1, 5, 10]);
+            options.extend([left, left.wrapping_add(1000)].map(u32::to_be_bytes).as_flattened());
         }
         let words = u8::try_from(5 + options.len() / 4).unwrap_or(5);
         bytes.extend(packet.source_port.to_be_bytes());

@@ -176,6 +176,9 @@ pub struct StateInfo {
     pub destination_port: u16,
     /// Both ends as they are outside of the interface of either half, where they are translated.
     pub outside: [Option<[(IpAddr, u16); 2]>; 2],
+    /// What is added to the sequence numbers of the source, and of the destination, under `modulate
+    /// state`.
+    pub modulation: Option<[u32; 2]>,
     /// pf's names, `SYN_SENT:CLOSED`: the source's and the destination's.
     pub state: String,
     /// Whether it lets the source's packets in.
@@ -191,7 +194,8 @@ pub struct StateInfo {
 impl StateInfo {
     /// Protocol, ends and state: `tcp 10.0.0.5:1000 -> 1.2.3.4:80 SYN_SENT:CLOSED`. The ends are as
     /// the box routes the flow; what they are outside, where they are translated, stands behind
-    /// them: `in-as 10.0.0.5:1000 -> 10.0.0.1:80` and `out-as 192.0.2.1:50001 -> 1.2.3.4:80`.
+    /// them: `in-as 10.0.0.5:1000 -> 10.0.0.1:80` and `out-as 192.0.2.1:50001 -> 1.2.3.4:80`; then
+    /// `modulated`, if sequence numbers are.
     #[must_use]
     pub fn line(&self) -> String {
         let word = protocol::word(self.protocol);
@@ -205,7 +209,8 @@ impl StateInfo {
             outside +=
                 &ends.map_or_else(String::new, |[from, to]| format!("{word} {from} -> {to} "));
         }
-        format!("{protocol} {source} -> {destination} {outside}{}", self.state)
+        let modulated = if self.modulation.is_some() { "modulated " } else { "" };
+        format!("{protocol} {source} -> {destination} {outside}{modulated}{}", self.state)
     }
 
     /// `in`, `out` or `in+out`: which of its halves it has.

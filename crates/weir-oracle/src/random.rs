@@ -101,10 +101,13 @@ pub struct Features {
     pub translation_percent: u32,
     /// How many of a hundred rulesets have `route-to` and `reply-to`.
     pub gateway_percent: u32,
+    /// How many of a hundred rulesets have `modulate state`, in every third rule that may; and
+    /// answers to sequence numbers as they left.
+    pub modulate_percent: u32,
 }
 
 impl Features {
-    /// Everything.
+    /// Everything, but for what changes sequence numbers.
     pub const ALL: Self = Self {
         quick: true,
         tables: true,
@@ -135,6 +138,7 @@ impl Features {
         reload: true,
         translation_percent: 35,
         gateway_percent: 15,
+        modulate_percent: 0,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -161,6 +165,7 @@ impl Features {
         reload: false,
         translation_percent: 0,
         gateway_percent: 0,
+        modulate_percent: 0,
         ..Self::ALL
     };
 }
@@ -235,7 +240,8 @@ impl Case {
                 events.push(Event::Reload(next));
             }
             let words = traffic.next(&mut draw, features);
-            let follows = features.translation_percent > 0 && draw.happens(85);
+            let is_changed = features.translation_percent > 0 || features.modulate_percent > 0;
+            let follows = is_changed && draw.happens(85);
             events.push(Event::Packet(words, follows));
         }
         Self { rules, events }
@@ -396,10 +402,10 @@ fn broken(frame: &[u8], sent: &Sent) -> Option<(String, String)> {
 }
 
 /// Whether there are choices of one device that another one follows: where rules translate, and
-/// where they change identifications.
+/// where they change identifications or sequence numbers.
 #[must_use]
 pub fn chooses(rules: &str) -> bool {
-    translates(rules) || rules.contains("random-id")
+    translates(rules) || rules.contains("random-id") || rules.contains("modulate state")
 }
 
 fn translates(rules: &str) -> bool {

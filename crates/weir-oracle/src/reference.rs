@@ -36,6 +36,9 @@
 //!   what these and the state change; a smaller segment size and a larger TTL hold. TCP flags that
 //!   do not go together are dropped whether a `scrub` rule takes the packet or not. An IP
 //!   identification that becomes random is what the other device has chosen.
+//! - What `modulate state` adds to sequence numbers depends on the flow alone, as RFC 6528 has it;
+//!   the first interface that the flow's state covers does it. Of what an ICMP error quotes, the
+//!   sequence number alone is what it was, as in pf.
 //! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
 //!   router in between sent it.
 //! - After a change of rules states keep the options of the rules that made them. They count for
@@ -83,7 +86,20 @@ pub struct Reference {
     identities: Vec<LoadedRule>,
     /// By what a rule is known again: anchor, text, and how many of these stand before it.
     known: BTreeMap<(Text, String, u32), LoadedRule>,
+    modulator: Modulator,
     world: World,
+}
+
+/// What `modulate state` adds to the numbers of the ends of a flow, from `source` to `destination`.
+pub type Modulate = fn(source: (IpAddr, u16), destination: (IpAddr, u16)) -> [u32; 2];
+
+#[derive(Debug, Clone, Copy)]
+struct Modulator(Modulate);
+
+impl Default for Modulator {
+    fn default() -> Self {
+        Self(|_, _| [0x1234_5678, 0xfedc_ba98])
+    }
 }
 
 /// What changes from packet to packet.
@@ -115,6 +131,12 @@ impl Reference {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same device, with the sequence numbers of another one.
+    #[must_use]
+    pub fn modulated_by(modulate: Modulate) -> Self {
+        Self { modulator: Modulator(modulate), ..Self::default() }
     }
 
     /// Interfaces' networks, and the routes. An address of the box belongs to the interface that
@@ -164,7 +186,8 @@ impl Reference {
 
 impl Device for Reference {
     fn configure(&mut self, network: &Network) -> Result<(), DeviceError> {
-        *self = Self { network: network.clone(), ..Self::default() };
+        let (network, modulator) = (network.clone(), self.modulator);
+        *self = Self { network, modulator, ..Self::default() };
         self.world.states.timeouts.clone_from(&self.ruleset.settings.timeouts);
         self.world.limits.clone_from(&self.ruleset.settings.limits);
         Ok(())
@@ -397,7 +420,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
         (rule.af_to.is_some(), "`af-to`"),
         (rule.nat.as_ref().is_some_and(|pool| pool.endpoint_independent), "endpoint-independent"),
         (scrub.reassemble_tcp, "`reassemble tcp`"),
-        (matches!(kept, Some(KeepState::Modulate)), "`modulate state`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
         (is_dup, "`dup-to`"),
         (options.divert.is_some(), "`divert`"),

@@ -43,7 +43,7 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 			       const struct weir_fw_packet *along __arg_nonnull,
 			       struct weir_fw_hit *hit __arg_nonnull, __u32 alias)
 {
-	__u32 home, slot, from, control, reverse;
+	__u32 home, slot, from, control, reverse, seq = along->seq;
 	int result = WEIR_STATE_HIT;
 	weir_line *line, *s;
 	__u64 found;
@@ -71,8 +71,10 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	if (weir_state_is_tracked_here(p, hit)) {
 		hit->flags |= WEIR_HIT_TRACKED;
+		if (along->protocol == WEIR_PROTOCOL_TCP && weir_state_is_modulated(s))
+			seq = weir_modulate_error(along, from);
 		if (along->protocol == WEIR_PROTOCOL_TCP && !(s->control & WEIR_STATE_SLOPPY) &&
-		    !weir_error_in_window(s, from, along->seq))
+		    !weir_error_in_window(s, from, seq))
 			result = weir_state_drop(hit, WEIR_FW_REASON_STATE_MISMATCH);
 		else
 			weir_bucket_count(s, slot, reverse, p->ip_bytes);

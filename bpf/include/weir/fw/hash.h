@@ -14,7 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include <weir/fw/packet.h>
 
-/* Set by the loader. */
+/* Set by the loader. The last two words are not for this hash: modulator.h. */
 volatile const __u64 weir_fw_seed[8] SEC(".rodata.seed");
 
 static __always_inline __u64 weir_hash_words(__u64 a, __u64 b, __u64 key_a, __u64 key_b)

@@ -191,7 +191,8 @@ enum weir_fw_answer {
 /* The parts of weir_fw_rule.decision that a passing rule's state is made by. */
 #define WEIR_FW_DECISIONS_OF_STATES                                                       \
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
-	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED)
+	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
+	 WEIR_DECISION_MODULATE)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

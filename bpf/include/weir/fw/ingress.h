@@ -12,6 +12,7 @@
 #include <weir/fw/gateway.h>
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
+#include <weir/fw/modulate.h>
 #include <weir/fw/partial.h>
 #include <weir/fw/quick.h>
 #include <weir/fw/quoted.h>
@@ -63,7 +64,8 @@ static __always_inline int weir_fw_to_kernel(struct xdp_md *ctx, const struct we
 	}
 	if (weir_fw_fragment_is_lost(p))
 		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
-	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
+	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p)) ||
+	    weir_fw_modulate_ingress(ctx, p))
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	/* One that was on its way out is counted already. */
 	if (p->direction == WEIR_FW_IN)
@@ -549,7 +551,8 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	}
 	if (weir_fw_fragment_is_lost(p))
 		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
-	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
+	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p)) ||
+	    weir_fw_modulate_ingress(ctx, p))
 		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	if (!weir_fw_readdress(ctx, p, route))
 		return XDP_ABORTED;
@@ -577,6 +580,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 		return XDP_ABORTED;
 	p = weir_fw_packet_of(scratch);
 	hit = &scratch->hit;
+	weir_modulate_none(scratch);
 	p->flags = flags;
 	p->cpu = bpf_get_smp_processor_id();
 	/* Once: whatever is asked of the ruleset below is asked of this one. */

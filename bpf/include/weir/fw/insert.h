@@ -310,6 +310,25 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 	return 0;
 }
 
+/*
+ * Changes the numbers of a record's ends from its first SYN on: of that it is not known before the
+ * rules of the last hook have passed it, which may be the first to ask for that.
+ */
+static __always_inline void weir_state_modulate(const struct weir_fw_packet *p,
+						const struct weir_fw_decision *d,
+						const struct weir_fw_hit *hit)
+{
+	weir_line *s = weir_state_line(hit->slot);
+
+	if (!(d->flags & WEIR_DECISION_MODULATE) || p->protocol != WEIR_PROTOCOL_TCP ||
+	    (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) != WEIR_TCP_SYN ||
+	    weir_state_is_modulated(s))
+		return;
+	s->wscale[1] |= WEIR_WSCALE_MODULATED;
+	s->control |= WEIR_STATE_SCRUB;
+	weir_modulate_packet(p, hit->reverse);
+}
+
 /* Whether an alias was made for the other half than that of a new record's first packet. */
 static __always_inline bool weir_alias_is_turned(const struct weir_fw_packet *p, __u32 alias)
 {
@@ -385,6 +404,8 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 		weir_hit_clear(hit);
 		drop = weir_bucket_admit(p, d, home, hit);
 	}
+	if (!drop)
+		weir_state_modulate(p, d, hit);
 	weir_state_unlock(home, line->control);
 	return drop;
 }

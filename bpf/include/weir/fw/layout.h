@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 13,
+	WEIR_FW_LAYOUT_VERSION = 14,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -216,7 +216,7 @@ enum weir_state_flag {
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
 	WEIR_STATE_LOG_ALL = 1 << 9,	/* some half's rule logs every packet */
-	WEIR_STATE_SCRUB = 1 << 10,	/* of some half every packet is changed, not SYNs alone */
+	WEIR_STATE_SCRUB = 1 << 10,	/* every packet is changed, not SYNs alone */
 	WEIR_STATE_DIRTY = 1 << 11,	/* changed since a copy of it was sent: for sync */
 	WEIR_STATE_ACKED = 1 << 12,	/* another firewall has a copy: for sync */
 	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
@@ -235,6 +235,7 @@ enum weir_wscale {
 	WEIR_WSCALE_FLAG = 0x80,      /* the option was in the SYN */
 	/* In wscale[1]: half A's source is end 1, not end 0; half B's is. */
 	WEIR_WSCALE_SOURCE_A_IS_1 = 0x10,
+	WEIR_WSCALE_MODULATED = 0x20, /* `modulate state`: modulate.h */
 	WEIR_WSCALE_SOURCE_B_IS_1 = 0x40,
 };
 

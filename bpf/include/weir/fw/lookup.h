@@ -185,6 +185,18 @@ static __always_inline void weir_hit_clear(struct weir_fw_hit *hit)
 	hit->slot = WEIR_FW_SLOT_NONE;
 }
 
+/* How far an end has sent, as who has sent a packet to it sees that. */
+__noinline __u32 weir_bucket_seen(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+				  __u32 end)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 lo = s->seq[end & 1].lo;
+
+	if (!weir_state_is_modulated(s))
+		return lo;
+	return lo + weir_modulator_of(weir_modulator(p->hash), end);
+}
+
 /* What a packet that does not fit its record means. */
 static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __u32 home,
 					      __u32 slot, int tracked, struct weir_fw_hit *hit)
@@ -200,7 +212,7 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 		hit->flags |= WEIR_HIT_SEND_RST;
 	if (tracked & WEIR_TCP_CHALLENGE) {
 		hit->flags |= WEIR_HIT_CHALLENGE;
-		hit->challenge[0] = weir_state_line(slot)->seq[!hit->reverse].lo;
+		hit->challenge[0] = weir_bucket_seen(p, slot, !hit->reverse);
 		hit->challenge[1] = weir_state_line(slot)->seq[hit->reverse & 1].lo;
 	}
 	return weir_state_drop(hit, (tracked & 0xff) - 1);

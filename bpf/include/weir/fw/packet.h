@@ -110,6 +110,7 @@ enum weir_decision_flag {
 	WEIR_DECISION_NO_SYNC = 1 << 9,
 	WEIR_DECISION_SOURCE_TRACK = 1 << 10,
 	WEIR_DECISION_RESERVED = 1 << 11,    /* a management rule: may use reserved states */
+	WEIR_DECISION_MODULATE = 1 << 12,    /* sequence numbers are changed */
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 };
 

@@ -284,7 +284,7 @@ static __always_inline __u32 weir_quick_exit(weir_line *s, __u32 reverse,
 
 /*
  * Finds what a packet of a record, whose bucket is locked, is changed by where it comes in and
- * where it leaves: in the CPU's scratch. False if rules have to be asked.
+ * where it leaves: in the CPU's scratch. False if the longer way has to find that.
  */
 __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, __u32 reverse)
 {
@@ -299,6 +299,9 @@ __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, 
 	if (weir_scrub_has(first | last, WEIR_FW_SCRUB_ASKS_SHIFT))
 		return false;
 	if (s->control & WEIR_STATE_SCRUB) {
+		/* Its segments' numbers are changed, too. */
+		if (weir_state_is_modulated(s))
+			return false;
 		first = weir_scrub_join(
 			first, weir_scrub_kept(weir_half_scrub(s, slot, reverse & 1)));
 		last = weir_scrub_join(

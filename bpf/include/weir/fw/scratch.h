@@ -54,6 +54,11 @@ struct weir_fw_scratch {
 	 * before: where it comes in, and where it leaves.
 	 */
 	__u64 scrub[2];
+	/*
+	 * What is added to the packet's sequence number, and taken from what it acknowledges, when
+	 * it leaves the hook (modulate.h). Both 0: nothing.
+	 */
+	__u32 modulation[2];
 	struct weir_ipv4 ipv4;
 	struct weir_ipv6 ipv6;
 	__u8 chunk[WEIR_FW_CHUNK_BYTES];

@@ -17,6 +17,7 @@
 #include <weir/fw/gateway_skb.h>
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
+#include <weir/fw/modulate.h>
 #include <weir/fw/queue.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply_skb.h>
@@ -259,6 +260,7 @@ static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff
 	p->ruleset = weir_fw_control()->active;
 	weir_fw_hit_none(&scratch->hit);
 	scratch->scrub[0] = 0;
+	weir_modulate_none(scratch);
 	return p;
 }
 
@@ -295,6 +297,7 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		slot = p->out_interface;
 	}
 	if ((p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_skb(skb, p)) ||
+	    weir_fw_modulate_skb(skb, p) ||
 	    weir_fw_scrub_skb(skb, p, scratch->scrub[0])) {
 		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
 		return TCX_DROP;

@@ -12,6 +12,7 @@
 #define WEIR_FW_TCP_H
 
 #include <weir/fw/headers.h>
+#include <weir/fw/modulator.h>
 #include <weir/fw/table.h>
 #include <weir/fw/timeout.h>
 
@@ -128,13 +129,13 @@ static __always_inline void weir_tcp_advance(struct weir_tcp_peer *source,
 }
 
 /* pf_tcp_track_full(): WEIR_TCP_FITS, or a drop. In its window, a packet keeps the state alive. */
-static __always_inline int weir_tcp_full(const struct weir_fw_packet *p,
+static __always_inline int weir_tcp_full(const struct weir_fw_packet *p, __u32 ack,
 					 struct weir_tcp_peer *source, struct weir_tcp_peer *other,
 					 bool *is_in_window)
 {
 	struct weir_tcp_segment t = {
 		.seq = p->seq,
-		.ack = p->ack,
+		.ack = ack,
 		.win = p->window,
 		.flags = p->tcp_flags,
 	};
@@ -246,7 +247,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 			      __u32 reverse)
 {
 	weir_line *s = weir_state_line(slot);
-	__u32 control = s->control, flags = p->tcp_flags;
+	__u32 control = s->control, flags = p->tcp_flags, ack = p->ack;
 	struct weir_tcp_peer source = weir_tcp_peer_of(s, reverse & 1);
 	struct weir_tcp_peer other = weir_tcp_peer_of(s, !(reverse & 1));
 	bool is_in_window = false;
@@ -261,11 +262,13 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 		    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_ESTABLISHED)
 			return (WEIR_FW_REASON_STATE_MISMATCH + 1) | WEIR_TCP_CHALLENGE;
 	}
+	if (control & WEIR_STATE_SCRUB && weir_state_is_modulated(s))
+		ack = weir_modulate_packet(p, reverse);
 	if (control & WEIR_STATE_SLOPPY) {
 		weir_tcp_sloppy(flags, &source, &other);
 		is_in_window = true;
 	} else {
-		result = weir_tcp_full(p, &source, &other, &is_in_window);
+		result = weir_tcp_full(p, ack, &source, &other, &is_in_window);
 	}
 	if (weir_tcp_connects(s, &source, &other) && control & WEIR_STATE_TRACKED) {
 		int is_over = weir_source_connect(slot, 0, p->tick, p->cpu);

@@ -3,7 +3,7 @@
 use weir_bpf::firewall::layout::{answers, log_flags, source_flags};
 use weir_rules::ir::{Action, Rule};
 use weir_rules::names;
-use weir_rules::value::{BlockReturn, Flush, SourceTrack, StateOptions};
+use weir_rules::value::{BlockReturn, Flush, KeepState, SourceTrack, StateOptions};
 
 use super::criteria::Names;
 use super::known::Known;
@@ -51,6 +51,9 @@ impl Names<'_> {
             action.decision |= decision::KEEP_STATE;
             let none = StateOptions::default();
             let state = options.state.as_deref().unwrap_or(&none);
+            if options.keep_state == Some(KeepState::Modulate) {
+                action.decision |= decision::MODULATE;
+            }
             self.state(state, anchor, known, &mut action)?;
         }
         Some(action)

@@ -46,7 +46,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (QueueCurve, OpenBsd, "queue a on em0 bandwidth 1M max 1M burst 2M for 10ms default"),
         (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
         (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
-        (Modulate, FreeBsd, "pass proto tcp modulate state"),
         (Synproxy, FreeBsd, "pass in proto tcp synproxy state"),
         (Synproxy, FreeBsd, "set syncookies always"),
         (User, FreeBsd, "pass out proto tcp user root"),

@@ -3,6 +3,7 @@
 
 mod device;
 mod minimise;
+mod modulation;
 mod observed;
 mod oracle;
 mod wires;

@@ -1,6 +1,7 @@
 //! Packets that go where translation has put their flow: who answers, answers whom it sees, and an
 //! ICMP error quotes the packet as it came there. Without this hardly an answer would reach a
-//! port that was chosen at random.
+//! port that was chosen at random. So it is with sequence numbers that are modulated: what an end
+//! acknowledges, and what an error quotes, are those of packets that left.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use crate::frame::FrameSpec;
 use crate::outcome::StateInfo;
 use crate::reference::{Key, Reference};
 use weir_rules::evaluate::{Packet, Quoted, end_text};
-use weir_wire::protocol::{ICMP, ICMP6};
+use weir_wire::protocol::{ICMP, ICMP6, TCP};
 
 type End = (IpAddr, u16);
 
@@ -21,9 +22,34 @@ pub(super) fn translated(words: &str, network: &Network, states: &[StateInfo]) -
     let mut text = Text { words: words.split(' ').map(str::to_owned).collect() };
     match spec.packet.quoted {
         Some(quoted) => error(&mut text, &spec, quoted, network, states),
-        None => answer(&mut text, &spec.packet, network, states),
+        None => {
+            acknowledge(&mut text, &spec.packet, states);
+            answer(&mut text, &spec.packet, network, states);
+        }
     }
     text.words.join(" ")
+}
+
+/// A segment acknowledges what has come to its sender.
+fn acknowledge(text: &mut Text, packet: &Packet, states: &[StateInfo]) {
+    if packet.protocol != TCP || packet.fragment {
+        return;
+    }
+    let key = Key::of(packet);
+    let ends = [key.source, key.destination];
+    for state in states.iter().filter(|state| state.protocol == TCP) {
+        let Some([source, destination]) = state.modulation else { continue };
+        let [from, to] = original(state);
+        let other = if ends == [from, to] {
+            destination
+        } else if ends == [to, from] {
+            source
+        } else {
+            continue;
+        };
+        text.add("ack", other);
+        text.add("sack", other);
+    }
 }
 
 /// An answer in the direction against the state's.
@@ -68,6 +94,9 @@ fn error(
             && has_port
     };
     let Some(state) = states.iter().find(is_its) else { return };
+    if let Some([source, _]) = state.modulation {
+        text.add("inner-seq", source);
+    }
     let ends = far(state);
     if ends == original(state) {
         return;
@@ -115,6 +144,14 @@ impl Text {
     fn put_number(&mut self, word: &str, number: u16) {
         if let Some(at) = self.words.iter().position(|known| known == word) {
             self.words[at + 1] = number.to_string();
+        }
+    }
+
+    /// Adds to a number, but to one that says nothing.
+    fn add(&mut self, word: &str, difference: u32) {
+        let Some(at) = self.words.iter().position(|known| known == word) else { return };
+        if let Some(number) = self.words[at + 1].parse::<u32>().ok().filter(|number| *number != 0) {
+            self.words[at + 1] = number.wrapping_add(difference).to_string();
         }
     }
 

@@ -237,6 +237,9 @@ impl Flow {
             let mss = if features.rewrites { draw.pick(&[1460, 1460, 1201, 500]) } else { 1460 };
             text.push_str(&format!(" wscale {scale} mss {mss}"));
         }
+        if features.modulate_percent > 0 && flags.contains('A') && draw.happens(15) {
+            text.push_str(&format!(" sack {}", ack.wrapping_add(3000)));
+        }
         if size > 0 {
             text.push_str(&format!(" payload {size}"));
         }

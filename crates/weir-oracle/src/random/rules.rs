@@ -90,7 +90,12 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     let mut text = String::new();
     let gateways = features.gateway_percent > 0 && draw.happens(features.gateway_percent);
     // A bound half that moves to another interface leaves its gateway behind, in the reference.
-    let features = &Features { if_bound: features.if_bound && !gateways, ..*features };
+    let modulates = features.modulate_percent > 0 && draw.happens(features.modulate_percent);
+    let features = &Features {
+        if_bound: features.if_bound && !gateways,
+        modulate_percent: if modulates { 100 } else { 0 },
+        ..*features
+    };
     settings(draw, features, &mut text);
     if features.tables {
         text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
@@ -388,7 +393,8 @@ fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
         words.put("no state");
         return;
     }
-    if features.sloppy && draw.happens(8) {
+    let modulates = features.modulate_percent > 0 && draw.happens(33);
+    if features.sloppy && !modulates && draw.happens(8) {
         options.push("sloppy");
     }
     if features.if_bound && draw.happens(12) {
@@ -413,7 +419,10 @@ fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
     if features.timeouts && draw.happens(8) {
         options.push(draw.pick(&["udp.first 7", "tcp.established 9", "icmp.first 3"]));
     }
+    let kind = if modulates { "modulate" } else { "keep" };
     if !options.is_empty() {
-        words.put(&format!("keep state ({})", options.join(", ")));
+        words.put(&format!("{kind} state ({})", options.join(", ")));
+    } else if modulates {
+        words.put("modulate state");
     }
 }

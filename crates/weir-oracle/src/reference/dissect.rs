@@ -8,7 +8,7 @@ use weir_wire::checksum;
 use super::key::{Key, icmp_ends};
 use crate::frame::{checksum_at, message_checksum};
 use crate::outcome::DropReason;
-use weir_rules::evaluate::packet::{FIN, SYN};
+use weir_rules::evaluate::packet::{ACK, FIN, RST, SYN};
 use weir_rules::evaluate::{Icmp, IcmpRole, Packet, end_text};
 use weir_rules::value::Direction;
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
@@ -49,6 +49,13 @@ pub(super) struct Segment {
     /// The window scale option, at most 14 (RFC 7323 §2.3).
     pub(super) scale: Option<u8>,
     pub(super) payload_bytes: u32,
+}
+
+impl Segment {
+    /// Whether it acknowledges anything: some stacks send a RST with zero.
+    pub(super) fn acknowledges(&self) -> bool {
+        self.flags & ACK != 0 && (self.acknowledgement != 0 || self.flags & RST == 0)
+    }
 }
 
 /// The packet that an ICMP error quotes.

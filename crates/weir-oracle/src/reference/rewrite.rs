@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use super::dissect::{Dissected, Inner};
 use super::key::icmp_id;
+use super::view::Change;
 use crate::frame::checksum_at;
 use weir_rules::evaluate::Packet;
 use weir_rules::evaluate::packet::{FIN, SYN};
@@ -32,6 +33,8 @@ pub(super) struct Leaving<'a> {
     pub(super) max_mss: Option<u16>,
     /// A SYN loses its FIN (`pf_normalize_tcp` of pf_norm.c).
     pub(super) clears_fin: bool,
+    /// How its sequence numbers change.
+    pub(super) modulation: Option<Change>,
 }
 
 /// A checksum after `old` has become `new`; both begin at an even offset. A last odd byte never
@@ -103,6 +106,28 @@ pub(super) fn rewrite(frame: &[u8], leaving: &Leaving<'_>) -> Vec<u8> {
 }
 
 impl Leaving<'_> {
+    /// Sequence numbers of a segment, also where it acknowledges selectively (RFC 2018); or that
+    /// which an error quotes.
+    fn modulate(&self, message: &mut [u8], change: Change) {
+        const SACK: u8 = 5;
+        const ICMP_HEADER_BYTES: usize = 8;
+        let Some(segment) = self.dissected.segment else {
+            let inner = self.inner.map(|inner| inner.body_at).unwrap_or_default();
+            shift(message, ICMP_HEADER_BYTES + inner + 4, change.sequence);
+            return;
+        };
+        let back = change.acknowledged.wrapping_neg();
+        shift(message, 4, change.sequence);
+        if segment.acknowledges() {
+            shift(message, 8, back);
+        }
+        for (at, size) in options(message, SACK) {
+            for number in 0..(size - 2) / 4 {
+                shift(message, at + 2 + 4 * number, back);
+            }
+        }
+    }
+
     /// Ports or identifier, what is quoted, and the checksum of the message.
     fn put_message(&self, frame: &mut [u8]) {
         let (before, packet) = (&self.dissected.packet, self.packet);
@@ -122,6 +147,9 @@ impl Leaving<'_> {
             && inner != was
         {
             put_inner(&mut message[8..], &inner);
+        }
+        if let Some(change) = self.modulation {
+            self.modulate(message, change);
         }
         let is_syn = self.dissected.segment.is_some() && before.tcp_flags & SYN != 0;
         if let Some(max) = self.max_mss.filter(|_| is_syn) {
@@ -152,25 +180,44 @@ impl Leaving<'_> {
     }
 }
 
-/// Lowers the segment sizes among a segment's options (RFC 9293, section 3.2).
-fn lower_mss(message: &mut [u8], max: u16) {
+/// Adds to a sequence number.
+fn shift(message: &mut [u8], at: usize, difference: u32) {
+    let Some(number) = message.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) else {
+        return;
+    };
+    *number = u32::from_be_bytes(*number).wrapping_add(difference).to_be_bytes();
+}
+
+/// Where the options of a segment begin that are of a kind, and how many bytes they have
+/// (RFC 9293, section 3.2).
+fn options(message: &[u8], asked: u8) -> Vec<(usize, usize)> {
     const END: u8 = 0;
     const NOP: u8 = 1;
-    const MSS: u8 = 2;
     let end = usize::from(message[12] >> 4) * 4;
-    let mut at = 20;
+    let (mut at, mut found) = (20, Vec::new());
     while at + 1 < end.min(message.len()) {
         let (kind, size) = (message[at], usize::from(message[at + 1]));
         match kind {
-            END => return,
+            END => break,
             NOP => at += 1,
-            _ if size < 2 || at + size > end => return,
+            _ if size < 2 || at + size > end => break,
             _ => {
-                if kind == MSS && size == 4 && word(message, at + 2) > max {
-                    put_word(message, at + 2, max);
+                if kind == asked {
+                    found.push((at, size));
                 }
                 at += size;
             }
+        }
+    }
+    found
+}
+
+/// Lowers the segment sizes among a segment's options.
+fn lower_mss(message: &mut [u8], max: u16) {
+    const MSS: u8 = 2;
+    for (at, size) in options(message, MSS) {
+        if size == 4 && word(message, at + 2) > max {
+            put_word(message, at + 2, max);
         }
     }
 }

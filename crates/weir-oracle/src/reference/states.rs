@@ -77,6 +77,8 @@ pub(super) struct Record {
     pub(super) halves: [Option<Half>; 2],
     pub(super) tracking: Tracking,
     pub(super) is_sloppy: bool,
+    /// What is added to the numbers of either end: `modulate state`.
+    pub(super) modulation: Option<[u32; 2]>,
     /// The timeouts that the rule has of its own.
     pub(super) timeouts: Vec<(u8, u32)>,
     /// Whose states adaptive timeouts of the rule's own count.
@@ -136,6 +138,7 @@ impl Record {
             destination: key.destination.0,
             destination_port: key.destination.1,
             outside: [outside(0), outside(1)],
+            modulation: self.modulation,
             state,
             has_in: self.halves[0].is_some(),
             has_out: self.halves[1].is_some(),

@@ -2,7 +2,8 @@
 //! of sequence numbers that each may send (van Rooij, "Real Stateful TCP Packet Filtering in IP
 //! Filter", 2001, as pf has it: `pf_tcp_track_full` and `pf_tcp_track_sloppy` of pf.c).
 //!
-//! Sequence numbers are not modulated and TCP's timestamps are not compared.
+//! Sequence numbers are those that the ends choose, also where they are modulated. TCP's timestamps
+//! are not compared.
 
 use super::dissect::Segment;
 use weir_rules::evaluate::packet::{ACK, FIN, RST, SYN};

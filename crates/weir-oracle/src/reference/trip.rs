@@ -10,15 +10,16 @@ use super::key::Key;
 use super::rewrite::{Leaving, rewrite};
 use super::states::{self, Given, Half, Record, SourceLimits, Tracking, half_index};
 use super::timeout;
-use super::view::{Progress, View};
+use super::view::{self, Progress, View};
 use super::{Reference, World, is_martian, tcp};
 use crate::outcome::{Answer, DropReason, Outcome};
+use weir_rules::evaluate::packet::{ACK, SYN};
 use weir_rules::evaluate::{
     Actions, Decision, Evaluator, Moment, NewState, NoStates, Packet, Reason, Response,
     RouteChoice, Routes, RuleRef, Translated, Verdict,
 };
 use weir_rules::ir::{Action, Rule};
-use weir_rules::value::{Direction, RouteKind, Scrub, SourceTrack, Text};
+use weir_rules::value::{Direction, KeepState, RouteKind, Scrub, SourceTrack, Text};
 
 /// Seed of the numbers that `probability` draws.
 pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
@@ -554,8 +555,21 @@ impl<'a> Trip<'a> {
             record.packets[usize::from(!at.1)] += 1;
         }
         self.state = Some(at);
+        self.modulate(state, at);
         self.world.states.attach(at.0, index, Half { wire, ..half });
         Ok(())
+    }
+
+    /// From its first SYN on the sequence numbers of a record are changed, if a rule asks for that.
+    fn modulate(&mut self, state: &NewState<'_>, at: (Key, bool)) {
+        let is_first = self.packet.tcp_flags & (SYN | ACK) == SYN;
+        let Some(record) = self.world.states.get_mut(at.0) else { return };
+        if state.kind != KeepState::Modulate || !is_first || record.modulation.is_some() {
+            return;
+        }
+        let modulation = (self.device.modulator.0)(at.0.source, at.0.destination);
+        record.modulation = Some(modulation);
+        self.progress.modulation = Some(view::change(modulation, at.1));
     }
 
     /// What the states say of the packet where it is.
@@ -627,6 +641,7 @@ impl<'a> Trip<'a> {
                 halves: [None, None],
                 tracking,
                 is_sloppy: state.sloppy && is_tcp,
+                modulation: None,
                 timeouts: options.map(|options| options.timeouts.clone()).unwrap_or_default(),
                 rule: state.rule.map(|rule| self.device.loaded(rule.id)),
                 phase,
@@ -722,6 +737,7 @@ impl<'a> Trip<'a> {
                 id: self.id,
                 max_mss: self.max_mss,
                 clears_fin: is_received && !is_skipped,
+                modulation: self.progress.modulation,
             },
         )
     }
@@ -733,6 +749,7 @@ impl<'a> Trip<'a> {
             || (self.ttl, self.tos) != (self.dissected.ttl, self.dissected.packet.tos)
             || self.clears_df
             || self.id.is_some()
+            || self.progress.modulation.is_some()
             || self.max_mss.is_some();
         is_other.then(|| self.rewritten(true))
     }

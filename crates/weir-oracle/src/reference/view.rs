@@ -26,6 +26,16 @@ pub(super) struct Progress {
     pub(super) followed: Option<Key>,
     /// The packet opened this record.
     pub(super) is_counted: bool,
+    pub(super) modulation: Option<Change>,
+}
+
+/// How a packet's numbers change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Added to a segment's sequence number, or to that which an error quotes.
+    pub(super) sequence: u32,
+    /// Taken from what a segment acknowledges.
+    pub(super) acknowledged: u32,
 }
 
 /// States as one packet at one interface sees them.
@@ -115,11 +125,17 @@ impl View<'_> {
         let at = self.world.states.meet(inner.against(), packet.direction)?;
         let index = self.half_of(packet, at)?;
         let record = self.world.states.get(at.0)?;
+        let quoted = record.modulation.map(|of| change(of, !at.1).sequence).unwrap_or_default();
+        let sequence = inner.sequence.wrapping_sub(quoted);
+        if record.modulation.is_some() {
+            let sequence = quoted.wrapping_neg();
+            self.progress.modulation = Some(Change { sequence, acknowledged: 0 });
+        }
         if let (Tracking::Tcp(source, destination), false) = (&record.tracking, record.is_sloppy) {
             // The quoted packet went the other way.
             let (sender, receiver) =
                 if at.1 { (destination, source) } else { (source, destination) };
-            if !tcp::is_in_window(sender, receiver, inner.sequence) {
+            if !tcp::is_in_window(sender, receiver, sequence) {
                 return self.refuse(DropReason::StateMismatch, Answer::None);
             }
         }
@@ -148,6 +164,9 @@ impl View<'_> {
         let Some(record) = self.world.states.get_mut(at.0) else {
             return Ok(());
         };
+        let modulation = record.modulation;
+        self.progress.modulation =
+            modulation.filter(|_| self.dissected.segment.is_some()).map(|of| change(of, at.1));
         match follow(record, self.dissected, at, now_ns) {
             Followed::Fits => Ok(()),
             Followed::Refused(answer) => {
@@ -197,14 +216,27 @@ enum Followed {
     Refused(Answer),
 }
 
+/// What becomes of the numbers of a segment in a direction.
+pub(super) fn change(modulation: [u32; 2], is_forward: bool) -> Change {
+    let [source, destination] = modulation;
+    let (sequence, acknowledged) =
+        if is_forward { (source, destination) } else { (destination, source) };
+    Change { sequence, acknowledged }
+}
+
 fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u64) -> Followed {
-    let (Tracking::Tcp(source, destination), Some(segment)) =
+    let modulation = record.modulation;
+    let (Tracking::Tcp(source, destination), Some(mut segment)) =
         (&mut record.tracking, dissected.segment)
     else {
         record.follow_pair(at.0.protocol, at.1);
         record.touched_ns = now_ns;
         return Followed::Fits;
     };
+    if let Some(modulation) = modulation.filter(|_| segment.acknowledges()) {
+        let acknowledged = change(modulation, at.1).acknowledged;
+        segment.acknowledgement = segment.acknowledgement.wrapping_sub(acknowledged);
+    }
     let (from, to) = if at.1 { (source, destination) } else { (destination, source) };
     let tracked = if tcp::is_challenged(from, to, segment.flags) {
         Tracked::Challenged

@@ -38,6 +38,8 @@ use crate::programs::{Lent, possible_cpu_count};
 
 /// Room for rules and tables.
 const HEAP_BYTES: u32 = 16 << 20;
+/// The key of the hash of flows, and of what is added to sequence numbers.
+pub(super) const HASH_SEED: [u64; 8] = [3, 1, 4, 1, 5, 9, 2, 6];
 /// So few buckets that records share them.
 const BUCKET_COUNT: u32 = 64;
 const OVERFLOW_COUNT: u32 = 4096;
@@ -100,7 +102,7 @@ pub(crate) struct DataPath {
 /// Programs that follow so many packets in fragments: the size of that table is fixed at a load.
 fn load(fragment_count_max: u32) -> Result<Option<Lent>, FirewallError> {
     let options = Options {
-        hash_seed: [3, 1, 4, 1, 5, 9, 2, 6],
+        hash_seed: HASH_SEED,
         fragment_count_max,
         source_count_max: 1 << 16,
         log_bytes: 1 << 16,

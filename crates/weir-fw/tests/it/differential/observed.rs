@@ -1,5 +1,6 @@
 //! What the data path tells of itself, in the words of packet tests: drops, answers, states.
 
+use super::modulation::modulation;
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{
     control, cpu, direction, image, interface_counters, profile, table, timeout,
@@ -136,6 +137,7 @@ fn info(firewall: &Firewall, record: &Record, now_tick: u32) -> StateInfo {
         destination: record.ends[1].0,
         destination_port: record.ends[1].1,
         outside: record.wire,
+        modulation: record.is_modulated.then(|| modulation(record.ends[0], record.ends[1])),
         state,
         has_in: record.has_half(0),
         has_out: record.has_half(1),

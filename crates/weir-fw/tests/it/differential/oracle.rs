@@ -1,6 +1,7 @@
 //! The reference, but for what the data path does otherwise by design. This is the only place where
 //! a difference is allowed, and each is said in docs/fw.md.
 
+use super::modulation::modulation;
 use weir_oracle::device::{Device, DeviceError, Network, RuleText};
 use weir_oracle::outcome::{Answer, Counters, Outcome, Sent, StateInfo};
 use weir_oracle::reference::Reference;
@@ -10,12 +11,12 @@ use weir_rules::value::Direction;
 ///
 /// - SCTP gets no ABORT.
 /// - What the kernel can never send is not tried: see [`cannot_be_sent`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Oracle(Reference);
 
 impl Oracle {
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self(Reference::modulated_by(modulation))
     }
 }
 

@@ -95,7 +95,9 @@ fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: b
         if is_in_two_stages {
             device.use_two_stages().expect("the program loads");
         }
-        let may_choose = features.translation_percent == 100 || features.rewrites;
+        let may_choose = features.translation_percent == 100
+            || features.modulate_percent == 100
+            || features.rewrites;
         let pair_count_min = if may_choose { CHOSEN_COUNT_MIN } else { PAIR_COUNT_MIN };
         let (mut tally, end) = (Tally { pair_count_min, ..Tally::default() }, soak_end());
         let mut seed = first_seed + soak_seed();
@@ -159,6 +161,12 @@ fn rulesets_that_translate_treat_packets_alike() {
 fn rulesets_with_gateways_treat_packets_alike() {
     let features = Features { rewrites: false, gateway_percent: 100, ..Features::ALL };
     compare("gateways", &features, 21 << 32, false);
+}
+
+#[test]
+fn rulesets_that_modulate_treat_packets_alike() {
+    let features = Features { rewrites: false, modulate_percent: 100, ..Features::ALL };
+    compare("modulation", &features, 29 << 32, false);
 }
 
 #[test]

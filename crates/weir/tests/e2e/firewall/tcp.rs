@@ -1,10 +1,11 @@
 //! TCP of real kernels through the box: windows and their scaling, loss, order, both ways to open,
-//! and connections that are closed on one side only. No packet of theirs may be a
-//! `state-mismatch`, and every byte arrives.
+//! connections that are closed on one side only, and sequence numbers that are changed on the way.
+//! No packet of theirs may be a `state-mismatch`, and every byte arrives.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -26,6 +27,11 @@ block
 pass proto icmp6 no state
 pass proto tcp keep state
 ";
+
+/// The same, with other sequence numbers than the ends have chosen.
+fn modulated() -> String {
+    RULES.replace("keep state", "modulate state")
+}
 
 fn bytes(count: u32) -> Vec<u8> {
     (0..count).map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
@@ -64,18 +70,27 @@ fn bulk_transfers_stay_in_their_windows() {
 
 #[test]
 fn loss_and_reordering_are_no_mismatch() {
-    let test = "loss_and_reordering_are_no_mismatch";
+    lose("loss_and_reordering_are_no_mismatch", "bad", RULES);
+}
+
+#[test]
+fn loss_and_reordering_are_no_mismatch_where_numbers_are_changed() {
+    let test = "loss_and_reordering_are_no_mismatch_where_numbers_are_changed";
+    lose(test, "badmod", &modulated());
+}
+
+fn lose(test: &str, name: &str, rules: &str) {
     if !can_run_lab(test) {
         return;
     }
     let _turn = beside();
-    let net = Network::new("bad");
-    let Some(bad) = BadLine::new(&net, "bad") else {
+    let net = Network::new(name);
+    let Some(bad) = BadLine::new(&net, name) else {
         skipped(test, "the kernel has no VXLAN");
         return;
     };
     echo_server(&net.server, SERVER, 7001);
-    net.start(RULES);
+    net.start(rules);
     let all = bytes(1_500_000);
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -214,16 +229,24 @@ fn a_half_closed_connection_lives_on() {
 /// A client that has lost its connection without a word, and begins it anew from the same port.
 #[test]
 fn a_client_that_lost_its_connection_comes_back() {
-    let test = "a_client_that_lost_its_connection_comes_back";
+    come_back("a_client_that_lost_its_connection_comes_back", "lost", RULES);
+}
+
+#[test]
+fn a_client_comes_back_where_numbers_are_changed() {
+    come_back("a_client_comes_back_where_numbers_are_changed", "lostmod", &modulated());
+}
+
+fn come_back(test: &str, name: &str, rules: &str) {
     if !can_run_lab(test) {
         return;
     }
     let _turn = beside();
-    let net = Network::new("lost");
+    let net = Network::new(name);
     for host in [SERVER, SERVER6] {
         echo_server(&net.server, host, 7001);
     }
-    net.start(RULES);
+    net.start(rules);
     // perl is in every Debian. TCP_REPAIR (19) has a socket go without FIN or RST.
     let program = "use Socket qw(:all); sub begin { \
         socket(my $s, $f, SOCK_STREAM, 0) or die; setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
@@ -242,4 +265,80 @@ fn a_client_that_lost_its_connection_comes_back() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "again");
         assert!(net.dropped("state-mismatch") >= count, "the SYN was not passed");
     }
+}
+
+/// What perl does with a connection `$s` when it is up: it says which numbers it sends and receives
+/// next, by TCP_REPAIR (19), TCP_REPAIR_QUEUE (20) and TCP_QUEUE_SEQ (21).
+const TELL: &str = "sub numbers { my $s = shift; setsockopt($s, 6, 19, 1) or die $!; \
+    for (2, 1) { setsockopt($s, 6, 20, $_) or die $!; \
+        print unpack('L', getsockopt($s, 6, 21)), ' ' } \
+    setsockopt($s, 6, 19, 0) or die $! }";
+
+/// One end of a connection in a namespace, which says its numbers.
+fn perl(netns: &Netns, program: &str, host: &str) -> Command {
+    let text = format!(
+        "use Socket qw(:all); $| = 1; alarm 60; $h = shift; $f = $h =~ /:/ ? AF_INET6 : AF_INET; \
+         $at = $f == AF_INET ? pack_sockaddr_in(7011, inet_aton($h)) \
+             : pack_sockaddr_in6(7011, inet_pton(AF_INET6, $h)); \
+         socket(my $s, $f, SOCK_STREAM, 0) or die; {TELL} {program}"
+    );
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", netns.name(), "perl", "-e", &text, host]);
+    command
+}
+
+/// The numbers that both ends of a connection say: sent and received by who opens it, then by the
+/// other. Each has sent one byte.
+fn numbers(net: &Network, from: &Netns, host: &str) -> [u32; 4] {
+    let serve = "setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); bind($s, $at) or die $!; \
+        listen($s, 1); print \"ready\\n\"; accept(my $c, $s) or die $!; \
+        sysread($c, my $byte, 1) == 1 or die; syswrite($c, 'b'); \
+        sysread($c, $byte, 1) == 1 or die; numbers($c); syswrite($c, 'd'); sysread($c, $byte, 1)";
+    let ask = "connect($s, $at) or die $!; syswrite($s, 'a'); \
+        sysread($s, my $byte, 1) == 1 or die; syswrite($s, 'c'); \
+        sysread($s, $byte, 1) == 1 or die; numbers($s)";
+    let mut server = perl(&net.server, serve, host);
+    let mut server = server.stdout(Stdio::piped()).spawn().expect("ip runs");
+    let mut said = BufReader::new(server.stdout.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("readable");
+    assert_eq!(line, "ready\n");
+    let output = perl(from, ask, host).output().expect("ip runs");
+    assert_exit(&output, 0);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("readable");
+    assert!(server.wait().expect("it ends").success());
+    let all = format!("{}{rest}", String::from_utf8_lossy(&output.stdout));
+    let all: Vec<u32> = all.split_whitespace().map(|one| one.parse().expect(&all)).collect();
+    let [sent, received, server_sent, server_received] = all[..] else { panic!("{all:?}") };
+    // The server has said its numbers before its last byte.
+    [sent, received.wrapping_sub(1), server_sent, server_received]
+}
+
+/// Neither end sees the numbers that the other one has chosen: through the box, of what the box
+/// itself sends, and where the rule of one side alone asks for that.
+#[test]
+fn neither_end_sees_the_numbers_of_the_other() {
+    let test = "neither_end_sees_the_numbers_of_the_other";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("mod");
+    net.start(&modulated());
+    let out_alone =
+        "pass proto icmp6 no state\npass in proto tcp\npass out proto tcp modulate state\n";
+    let kept = "pass proto icmp6 no state\npass proto tcp keep state\n";
+    for (rules, is_changed) in [(&*modulated(), true), (out_alone, true), (kept, false)] {
+        net.reload(rules);
+        for from in [&net.client, &net.router] {
+            for host in [SERVER, SERVER6] {
+                let [sent, received, server_sent, server_received] = numbers(&net, from, host);
+                let text = format!("{rules}{} {host}", from.name());
+                assert_eq!(sent != server_received, is_changed, "{text}");
+                assert_eq!(server_sent != received, is_changed, "{text}");
+            }
+        }
+    }
+    assert_all_fitted(&net);
 }
