@@ -7,6 +7,7 @@
  * that where they leave (second.h). weir_fw_egress (tcx) judges what leaves an interface by way of
  * the kernel: packets of the box itself, and those that the kernel had to forward. weir_fw_entry
  * (tcx) judges what an interface receives whose driver has no XDP, and leaves it to the kernel.
+ * weir_fw_divert (tcx) hands what comes by states of `divert-to` to sockets.
  *
  * A packet's way: descriptor (parse.h), sanity (sanity.h), state (state.h), rules only where no
  * state covers it (rules.h), route (fib.h, or the next hop that its state keeps), state and rules
@@ -36,4 +37,5 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #include <weir/fw/second.h>
 #include <weir/fw/egress.h>
 #include <weir/fw/entry.h>
+#include <weir/fw/divert.h>
 #include <weir/fw/sweep.h>

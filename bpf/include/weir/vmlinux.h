@@ -159,6 +159,49 @@ struct bpf_redir_neigh {
 	};
 };
 
+/* bpf_skc_lookup_tcp(), bpf_sk_lookup_udp(): the ends of a packet that is looked for a socket. */
+struct bpf_sock_tuple {
+	union {
+		struct {
+			__be32 saddr;
+			__be32 daddr;
+			__be16 sport;
+			__be16 dport;
+		} ipv4;
+		struct {
+			__be32 saddr[4];
+			__be32 daddr[4];
+			__be16 sport;
+			__be16 dport;
+		} ipv6;
+	};
+};
+
+/* What they find: its address is the kernel's, which knows fields by their places here. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port;
+	__be16 dst_port;
+	__u16 : 16;
+	__u32 dst_ip4;
+	__u32 dst_ip6[4];
+	__u32 state;
+	__s32 rx_queue_mapping;
+};
+
+/* bpf_sock.state */
+enum { BPF_TCP_ESTABLISHED = 1, BPF_TCP_LISTEN = 10 };
+
+/* In the packet's network namespace. */
+enum { BPF_F_CURRENT_NETNS = -1 };
+
 /* bpf_redirect(): into the interface's receive path instead of out of it. */
 enum { BPF_F_INGRESS = 1 << 0 };
 

@@ -8,6 +8,7 @@
 mod answers;
 mod clock;
 pub mod counters;
+mod divert;
 mod document;
 mod elsewhere;
 mod forwarding;
@@ -276,6 +277,7 @@ impl Engine {
         self.interfaces.detach(&self.firewall);
         elsewhere::detach(&self.firewall);
         queues::remove_all();
+        divert::leave_marked();
     }
 
     fn installer(&self) -> Result<Installer<'_, weir_bpf::firewall::Arena>, Refused> {

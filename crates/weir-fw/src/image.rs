@@ -285,6 +285,7 @@ pub(crate) struct Gateways {
     /// By family, `POOL_GATEWAY_COUNT_MAX` at most.
     pub(crate) numbers: [Vec<u8>; 2],
     pub(crate) is_reply: bool,
+    pub(crate) is_socket: bool,
     pub(crate) choice: Choice,
     pub(crate) seed: u64,
 }
@@ -299,6 +300,7 @@ impl Gateways {
         let count = |numbers: &Vec<u8>| u8::try_from(numbers.len()).unwrap_or(0);
         line.put(gateways::COUNT, &self.numbers.each_ref().map(count));
         line.put(gateways::IS_REPLY, &[u8::from(self.is_reply)]);
+        line.put(gateways::IS_SOCKET, &u32::from(self.is_socket).to_ne_bytes());
         line.put(gateways::CHOICE, &[self.choice as u8]);
         line.put(gateways::SEED, &self.seed.to_ne_bytes());
         out.extend(line.0);

@@ -107,8 +107,10 @@ refusals! {
         "the kernel's routes have no labels";
     SetDelay: "set delay",
         "packets do not wait";
-    Divert: "divert-to, divert-reply, divert-packet",
-        "packets are not handed to sockets";
+    Divert: "divert-packet, and FreeBSD's divert-to",
+        "the kernel has no divert sockets, which take whole packets";
+    DivertElse: "divert-to, divert-reply with route-to, no state, match or the other direction",
+        "a state keeps the socket that gets what comes in";
     Once: "once",
         "rules do not remove themselves";
     Pflow: "pflow",
@@ -199,6 +201,9 @@ impl Found {
             }
             Refusal::ReassembleTcp => {
                 "take the words out: systems of today begin their timestamps at random"
+            }
+            Refusal::Divert => {
+                "OpenBSD's `divert-to 127.0.0.1 port N` hands connections to a socket"
             }
             Refusal::TableCounters => "take `counters` out: the table is the same without",
             _ => "take it out; docs/fw-rules.md lists what the data path does not support",
@@ -391,12 +396,12 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Once, options.once),
         (Refusal::Dummynet, options.dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(options.rtable)),
-        (Refusal::Divert, options.divert.is_some()),
         (Refusal::Limiter, !options.limiters.is_empty()),
         (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
         (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
     ];
     found.extend(route::refusal_of(rule).map(|refusal| (refusal, true)));
+    found.extend(route::refusal_of_divert(rule).map(|refusal| (refusal, true)));
     let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
     found.extend(by_ends.map(|refusal| (refusal, true)));
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()

@@ -1,4 +1,5 @@
-//! Static routes in the main table, and networks all of whose addresses are local.
+//! Static routes in the main table, networks all of whose addresses are local, and packets that are
+//! taken by their mark.
 //!
 //! It never replaces a route.
 
@@ -9,12 +10,15 @@ use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{IpVersion, RouteMessageBuilder};
 
 /// The table that says which addresses are this namespace's (`RT_TABLE_LOCAL` of
 /// linux/rtnetlink.h).
 const TABLE_LOCAL: u8 = 255;
+/// The networks of all addresses, one of each family.
+const EVERYTHING: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
 /// The interface that such routes lead to.
 const LOOPBACK: &str = "lo";
 
@@ -93,6 +97,45 @@ impl Netlink {
         let action = || format!("take back that all addresses of {network} are local");
         let deleted = self.perform(action, self.handle().route().del(message).execute());
         unless(nix::Error::ESRCH, deleted)
+    }
+
+    /// Has packets with a mark taken by this namespace, whoever they are for: a policy rule of that
+    /// priority leads to a routing table with the mark's number, in which all addresses are local,
+    /// as `ip rule add fwmark MARK lookup MARK` and `ip route add local default dev lo table MARK`
+    /// do for both families. What is there stays.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn take_marked(&self, mark: u32, priority: u32) -> Result<(), NetlinkError> {
+        let action = || format!("have packets with mark {mark:#x} taken");
+        for network in EVERYTHING {
+            let message = marked_route_message(network, mark, self.ifindex(LOOPBACK)?);
+            let added = self.perform(action, self.handle().route().add(message).execute());
+            unless(nix::Error::EEXIST, added)?;
+            let mut request = self.handle().rule().add();
+            *request.message_mut() = marked_rule_message(network, mark, priority);
+            unless(nix::Error::EEXIST, self.perform(action, request.execute()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what [`Netlink::take_marked`] has done, as far as it is there.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn leave_marked(&self, mark: u32, priority: u32) -> Result<(), NetlinkError> {
+        let action = || format!("have packets with mark {mark:#x} no longer taken");
+        for network in EVERYTHING {
+            let message = marked_rule_message(network, mark, priority);
+            let deleted = self.perform(action, self.handle().rule().del(message).execute());
+            unless(nix::Error::ENOENT, deleted)?;
+            let message = marked_route_message(network, mark, self.ifindex(LOOPBACK)?);
+            let deleted = self.perform(action, self.handle().route().del(message).execute());
+            unless(nix::Error::ESRCH, deleted)?;
+        }
+        Ok(())
     }
 
     /// The unicast routes of the main table, those that the kernel made included.
@@ -223,6 +266,38 @@ fn local_route_message(network: Prefix, index: u32) -> RouteMessage {
     if network.address().is_ipv4() {
         message.header.scope = RouteScope::Host;
     }
+    message
+}
+
+fn marked_route_message(network: IpAddr, table: u32, index: u32) -> RouteMessage {
+    let mut message = match network {
+        IpAddr::V4(_) => {
+            RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).table_id(table).build()
+        }
+        IpAddr::V6(_) => {
+            RouteMessageBuilder::<Ipv6Addr>::new().output_interface(index).table_id(table).build()
+        }
+    };
+    message.header.kind = RouteType::Local;
+    if network.is_ipv4() {
+        message.header.scope = RouteScope::Host;
+    }
+    message
+}
+
+fn marked_rule_message(network: IpAddr, mark: u32, priority: u32) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = match network {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    };
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![
+        RuleAttribute::Priority(priority),
+        RuleAttribute::FwMark(mark),
+        RuleAttribute::FwMask(u32::MAX),
+        RuleAttribute::Table(mark),
+    ];
     message
 }
 

@@ -104,10 +104,13 @@ pub struct Features {
     /// How many of a hundred rulesets have `modulate state`, in every third rule that may; and
     /// answers to sequence numbers as they left.
     pub modulate_percent: u32,
+    /// How many of a hundred rulesets are OpenBSD's with `divert-to` and `divert-reply`, which
+    /// translate nothing.
+    pub divert_percent: u32,
 }
 
 impl Features {
-    /// Everything, but for what changes sequence numbers.
+    /// Everything, but for what changes sequence numbers, and sockets.
     pub const ALL: Self = Self {
         quick: true,
         tables: true,
@@ -139,6 +142,7 @@ impl Features {
         translation_percent: 35,
         gateway_percent: 15,
         modulate_percent: 0,
+        divert_percent: 0,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -166,6 +170,7 @@ impl Features {
         translation_percent: 0,
         gateway_percent: 0,
         modulate_percent: 0,
+        divert_percent: 0,
         ..Self::ALL
     };
 }

@@ -41,6 +41,7 @@
 //!   sequence number alone is what it was, as in pf.
 //! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
 //!   router in between sent it.
+//! - What comes by a state that `divert-to` or `divert-reply` made is the box's, whoever it is for.
 //! - After a change of rules states keep the options of the rules that made them. They count for
 //!   `max` of a rule that is the same as before: its text, its anchor, and its place among those of
 //!   the same text; and no longer for others.
@@ -69,7 +70,7 @@ use trip::Trip;
 use weir_rules::evaluate::{Evaluator, Routes, RuleId};
 use weir_rules::ir::{Rule, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
-use weir_rules::value::{Direction, KeepState, RouteKind, Setting, Text};
+use weir_rules::value::{Direction, Divert, KeepState, RouteKind, Setting, Text};
 
 /// Largest packet of an interface that says nothing else.
 const MTU_BYTES: u32 = 1500;
@@ -422,7 +423,10 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
         (scrub.reassemble_tcp, "`reassemble tcp`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
         (is_dup, "`dup-to`"),
-        (options.divert.is_some(), "`divert`"),
+        (
+            matches!(options.divert, Some(Divert::Packet(_) | Divert::To(None, _))),
+            "`divert-packet`",
+        ),
         (options.queue.is_some() || options.dummynet.is_some(), "a queue"),
         (options.set.prio.is_some(), "`set prio`"),
         (options.set.delay_ms.is_some(), "`set delay`"),

@@ -7,7 +7,7 @@
  * does what no route leads to. A state keeps the number of the gateway of each direction, in the
  * word that has its next hop, so that a packet which is forwarded by its state costs nothing more.
  * What the kernel has to forward, or the box itself sends, gets its gateway where it leaves:
- * gateway_skb.h.
+ * gateway_skb.h. A socket of `divert-to` has the place of a gateway: divert.h.
  */
 #ifndef WEIR_FW_GATEWAY_H
 #define WEIR_FW_GATEWAY_H
@@ -30,8 +30,20 @@ static __always_inline void weir_gateway_settle(struct weir_fw_packet *p,
 }
 
 /*
- * Chooses the gateway of a packet that a rule with `route-to` or `reply-to` passes. 0, or the
- * reason of a drop + 1.
+ * Whether a state of this packet hands to a socket what comes in by it: where the connection begins
+ * by coming in, or, for answers, by leaving.
+ */
+static __always_inline bool weir_gateway_is_for_socket(const struct weir_fw_packet *p,
+						       bool is_reply)
+{
+	if (p->protocol != WEIR_PROTOCOL_TCP && p->protocol != WEIR_PROTOCOL_UDP)
+		return false;
+	return !(p->flags & WEIR_PACKET_UNTRACKED) && (p->direction == WEIR_FW_OUT) == is_reply;
+}
+
+/*
+ * Chooses the gateway of a packet that a rule with `route-to` or `reply-to` passes, or its socket.
+ * 0, or the reason of a drop + 1.
  */
 __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 				   struct weir_fw_decision *d __arg_nonnull)
@@ -48,6 +60,8 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 	at = p->ruleset + weir_fw_image_of(p)->gateways_at +
 	     (at - 1) * (__u32)sizeof(struct weir_fw_gateways);
 	pool = weir_at(struct weir_fw_gateways, at);
+	if (pool->is_socket && !weir_gateway_is_for_socket(p, pool->is_reply))
+		return 0;
 	count = pool->count[family];
 	if (!count)
 		return WEIR_DROP(MAP_FAILED);
@@ -103,6 +117,8 @@ __noinline int weir_fw_fib_gateway(struct xdp_md *ctx, const struct weir_fw_pack
 
 	if (!scratch)
 		return WEIR_ROUTE_BLACKHOLE;
+	if (weir_gateway_at(p->gateway)->flags & WEIR_FW_GATEWAY_SOCKET)
+		return WEIR_ROUTE_KERNEL;
 	f = &scratch->fib;
 	__builtin_memset(f, 0, sizeof(*f));
 	weir_fw_fib_ask(f, p, ctx->ingress_ifindex);

@@ -72,7 +72,7 @@ __noinline __u32 weir_gateway_exit(struct __sk_buff *skb,
 	weir_gateway *gateway = weir_gateway_at(p->gateway);
 	struct bpf_fib_lookup *f;
 
-	if (!scratch || gateway->flags & WEIR_FW_GATEWAY_ABSENT)
+	if (!scratch || gateway->flags & (WEIR_FW_GATEWAY_ABSENT | WEIR_FW_GATEWAY_SOCKET))
 		return 0;
 	if (gateway->interface)
 		return weir_fw_interface(gateway->interface)->ifindex;

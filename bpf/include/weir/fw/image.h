@@ -271,15 +271,19 @@ struct weir_fw_target {
 
 _Static_assert(sizeof(struct weir_fw_target) == 64, "a target is one line");
 
-/* The gateways of a rule with `route-to` or `reply-to`: one line. */
+/*
+ * The gateways of a rule with `route-to` or `reply-to`, or the socket of one with `divert-to` or
+ * `divert-reply`: one line.
+ */
 struct weir_fw_gateways {
 	__u8 number[WEIR_FW_FAMILY_COUNT][WEIR_FW_POOL_GATEWAY_COUNT_MAX];
 	__u8 count[WEIR_FW_FAMILY_COUNT];
-	__u8 is_reply;		/* `reply-to`; else `route-to` */
+	__u8 is_reply;		/* of what comes back: `reply-to`, `divert-reply` */
 	__u8 choice;		/* WEIR_FW_CHOICE_* */
 	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
 	__u64 seed;		/* of the hash of sources */
-	__u64 unused[2];
+	__u32 is_socket;
+	__u32 unused[3];
 };
 
 _Static_assert(sizeof(struct weir_fw_gateways) == 64, "gateways of a rule are one line");

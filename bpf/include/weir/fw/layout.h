@@ -42,6 +42,8 @@ enum weir_fw_constant {
 	WEIR_FW_QUEUE_COUNT_MAX = 250,
 	/* The tree of queues on an interface: the upper half of a packet's priority. */
 	WEIR_FW_QUEUE_MAJOR = 0x7765,
+	/* Mark of packets for sockets of `divert-to`, and the table by which all is local. */
+	WEIR_FW_SOCKET_MARK = 0x77656972,
 	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 	WEIR_FW_INTERFACE_COUNT_MAX = 64,
 	/* Interfaces with a larger index are refused. */
@@ -399,14 +401,20 @@ _Static_assert(sizeof(struct weir_fw_next_hop) == 32, "a next hop is half a line
 enum weir_fw_gateway_flag {
 	WEIR_FW_GATEWAY_ADDRESS = 1 << 0, /* it has one; if not, packets go to their destination */
 	WEIR_FW_GATEWAY_ABSENT = 1 << 1,  /* its interface is not there */
+	/* No gateway, but a socket: who listens at the address, or without one the flow's own. */
+	WEIR_FW_GATEWAY_SOCKET = 1 << 2,
 };
 
-/* Where `route-to` and `reply-to` send packets (gateway.h). The control process writes it. */
+/*
+ * Where `route-to` and `reply-to` send packets (gateway.h), `divert-to` and `divert-reply` hand
+ * them to (divert.h). The control process writes it.
+ */
 struct weir_fw_gateway {
 	__be32 addr[4];
 	__u8 interface;		/* slot; 0: the route to the address leads to it */
 	__u8 flags;		/* WEIR_FW_GATEWAY_* */
-	__u8 unused[14];
+	__be16 port;		/* of a socket */
+	__u8 unused[12];
 };
 
 _Static_assert(sizeof(struct weir_fw_gateway) == 32, "a gateway is half a line");

@@ -29,7 +29,8 @@
 	X(MAP_FAILED, "map-failed", "no address or port to translate to")                       \
 	X(NO_ROUTE, "no-route", "a route says blackhole, or a gateway cannot be reached")        \
 	X(INTERNAL, "internal", "the configuration is damaged; never expected")                 \
-	X(TOO_BIG, "too-big", "longer than the MTU towards the gateway of route-to, reply-to")
+	X(TOO_BIG, "too-big", "longer than the MTU towards the gateway of route-to, reply-to")  \
+	X(NO_SOCKET, "no-socket", "nobody listens where divert-to leads, or asks for what came")
 
 enum weir_fw_reason {
 #define WEIR_FW_REASON_ENUM(constant, name, text) WEIR_FW_REASON_##constant,

@@ -133,6 +133,7 @@ impl Firewall {
     /// What the kernel returned: there is no such interface.
     pub fn detach(&self, ifindex: u32) -> io::Result<()> {
         self.detach_ingress(ifindex)?;
+        self.detach_divert(ifindex)?;
         self.detach_egress(ifindex)
     }
 
@@ -156,6 +157,14 @@ impl Firewall {
     pub fn detach_egress(&self, ifindex: u32) -> io::Result<()> {
         self.detach_tcx(ifindex, Side::Out)
     }
+
+    /// Takes what hands packets to sockets off such an interface, if it is there.
+    ///
+    /// # Errors
+    /// What the kernel returned: there is no such interface.
+    pub fn detach_divert(&self, ifindex: u32) -> io::Result<()> {
+        self.detach_tcx(ifindex, Side::Sockets)
+    }
 }
 
 /// The kernel's numbers of all programs on an interface of the calling thread's network namespace
@@ -163,7 +172,7 @@ impl Firewall {
 pub(super) fn program_ids(ifindex: u32) -> io::Result<Vec<u32>> {
     let (native, generic) = xdp_ids(ifindex)?;
     let mut ids: Vec<u32> = [native, generic].into_iter().filter(|id| *id != 0).collect();
-    for side in Side::BOTH {
+    for side in [Side::In, Side::Out] {
         ids.append(&mut sys::tcx_query(ifindex, side.is_egress())?);
     }
     Ok(ids)
@@ -188,7 +197,7 @@ pub(super) fn remove(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::R
             was_there = true;
         }
     }
-    for side in Side::BOTH {
+    for side in Side::ALL {
         for id in sys::tcx_query(ifindex, side.is_egress())? {
             if side.names().iter().any(|name| is_ours(id, name)) {
                 sys::tcx_detach(program(id)?.as_fd(), ifindex, side.is_egress())?;

@@ -63,6 +63,14 @@ impl Firewall {
         self.attach_tcx(ifindex, Side::Out, framing)
     }
 
+    /// The same of the program that hands packets to sockets, behind the one that judges them.
+    ///
+    /// # Errors
+    /// As [`Self::attach_entry`].
+    pub fn attach_divert(&self, ifindex: u32, framing: Framing) -> Result<(), TcxError> {
+        self.attach_tcx(ifindex, Side::Sockets, framing)
+    }
+
     fn attach_tcx(&self, ifindex: u32, side: Side, framing: Framing) -> Result<(), TcxError> {
         let failed = |source| TcxError { verb: "attach", side: side.word(), ifindex, source };
         if self.tcx_attached(ifindex, side).map_err(failed)?.is_some() {

@@ -1,5 +1,5 @@
-//! The programs on the kernel's packets (tcx): one for each side of an interface, and for what its
-//! packets begin with.
+//! The programs on the kernel's packets (tcx): one for each side of an interface, one that hands
+//! packets to sockets, and of each one for what packets begin with.
 //!
 //! That for what leaves an Ethernet interface is loaded with the firewall, because nearly every
 //! firewall needs it; each of the others with the first interface that does, because the verifier
@@ -27,6 +27,8 @@ pub(super) enum Side {
     In,
     /// What leaves.
     Out,
+    /// What comes in and was judged, and may be for a socket of `divert-to`.
+    Sockets,
 }
 
 /// The program that is loaded with the firewall.
@@ -34,23 +36,26 @@ pub(super) const EGRESS: &str = "weir_fw_egress";
 const ENTRY: &str = "weir_fw_entry";
 const ENTRY_BARE: &str = "weir_fw_entry3";
 const EGRESS_BARE: &str = "weir_fw_egress3";
+const DIVERT: &str = "weir_fw_divert";
+const DIVERT_BARE: &str = "weir_fw_divert3";
 
 /// Names of all of them.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    Side::BOTH.into_iter().flat_map(Side::names)
+    Side::ALL.into_iter().flat_map(Side::names)
 }
 
 /// Those that are loaded when an interface needs them.
-pub(super) const LATE: [&str; 3] = [ENTRY, ENTRY_BARE, EGRESS_BARE];
+pub(super) const LATE: [&str; 5] = [ENTRY, ENTRY_BARE, EGRESS_BARE, DIVERT, DIVERT_BARE];
 
 impl Side {
-    pub(super) const BOTH: [Self; 2] = [Self::In, Self::Out];
+    pub(super) const ALL: [Self; 3] = [Self::In, Self::Out, Self::Sockets];
 
     /// Names of the programs on this side.
     pub(super) const fn names(self) -> [&'static str; 2] {
         match self {
             Self::In => [ENTRY, ENTRY_BARE],
             Self::Out => [EGRESS, EGRESS_BARE],
+            Self::Sockets => [DIVERT, DIVERT_BARE],
         }
     }
 
@@ -68,7 +73,7 @@ impl Side {
 
     pub(super) const fn word(self) -> &'static str {
         match self {
-            Self::In => "ingress",
+            Self::In | Self::Sockets => "ingress",
             Self::Out => "egress",
         }
     }

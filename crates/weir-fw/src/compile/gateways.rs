@@ -1,5 +1,6 @@
 //! `route-to` and `reply-to`: the gateways of a ruleset, which states keep by numbers, and the pool
-//! that a rule takes one of them from, as `struct weir_fw_gateways`.
+//! that a rule takes one of them from, as `struct weir_fw_gateways`. So it is with the sockets of
+//! `divert-to` and `divert-reply`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -7,7 +8,7 @@ use std::net::IpAddr;
 use weir_bpf::firewall::layout::{self, POOL_GATEWAY_COUNT_MAX, gateway as field, gateway_flags};
 use weir_rules::evaluate::source_hash_seed;
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Route, Rule};
-use weir_rules::value::{PoolKind, RouteKind};
+use weir_rules::value::{Divert, PoolKind, RouteKind};
 
 use super::known::{Gateway, Known};
 use super::numbers::Exhausted;
@@ -25,23 +26,33 @@ fn gateway(host: &PoolHost) -> Gateway {
         // Refused before.
         _ => None,
     };
-    Gateway { interface: host.interface.as_ref().map(ToString::to_string), address }
+    Gateway { interface: host.interface.as_ref().map(ToString::to_string), address, socket: None }
+}
+
+/// The socket of a rule with `divert-to` or `divert-reply`.
+fn socket(divert: Divert) -> Gateway {
+    let (address, port) = match divert {
+        Divert::To(address, port) => (address, port),
+        // The other one is refused before.
+        Divert::Reply | Divert::Packet(_) => (None, 0),
+    };
+    Gateway { interface: None, address, socket: Some(port) }
 }
 
 /// Whether a rule sends packets anywhere: what is blocked goes nowhere.
 fn routes(rule: &Rule) -> bool {
-    rule.route.is_some() && rule.action == Action::Pass
+    (rule.route.is_some() || rule.options.divert.is_some()) && rule.action == Action::Pass
 }
 
-fn gateways(route: &Route) -> impl Iterator<Item = Gateway> {
-    route.pool.hosts.iter().map(gateway)
+fn gateways(rule: &Rule) -> impl Iterator<Item = Gateway> {
+    let hosts = rule.route.iter().flat_map(|route| &route.pool.hosts);
+    hosts.map(gateway).chain(rule.options.divert.map(socket))
 }
 
 /// A link-local address without its interface.
 fn without_link(rule: &Rule) -> Option<IpAddr> {
-    let mut all = gateways(rule.route.as_deref()?);
-    all.find_map(|gateway| match gateway {
-        Gateway { interface: None, address: Some(IpAddr::V6(address)) } => {
+    gateways(rule).find_map(|gateway| match gateway {
+        Gateway { interface: None, address: Some(IpAddr::V6(address)), socket: None } => {
             address.is_unicast_link_local().then_some(address.into())
         }
         _ => None,
@@ -54,8 +65,7 @@ pub(super) fn numbers(
     known: &mut Known,
 ) -> Result<HashMap<Gateway, u16>, Refused> {
     let rules = || input.evaluator.rules().filter(|rule| routes(rule));
-    let routes = rules().filter_map(|rule| rule.route.as_deref());
-    let given: BTreeSet<Gateway> = routes.flat_map(gateways).collect();
+    let given: BTreeSet<Gateway> = rules().flat_map(gateways).collect();
     if let Some((address, rule)) = rules().find_map(|rule| Some((without_link(rule)?, rule))) {
         let message = format!(
             "`{address}` may be on every link: name its interface, as `{address}%em0`, or in \
@@ -67,8 +77,8 @@ pub(super) fn numbers(
     assigned.map_err(|Exhausted { given_count, held_count }| {
         let span = rules().next().map(|rule| rule.span);
         let message = format!(
-            "states keep at most {GATEWAY_COUNT_MAX} different gateways, and rules have \
-             {given_count}, besides {held_count} of earlier rulesets that states still have"
+            "states keep at most {GATEWAY_COUNT_MAX} different gateways and sockets, and rules \
+             have {given_count}, besides {held_count} of earlier rulesets that states still have"
         );
         refused(span.unwrap_or_default(), message)
     })
@@ -102,6 +112,10 @@ fn line(of: &Gateway, slots: &[Slot]) -> [u8; field::SIZE_BYTES as usize] {
             None => flags |= gateway_flags::ABSENT,
         }
     }
+    if let Some(port) = of.socket {
+        flags |= gateway_flags::SOCKET;
+        line.put(field::PORT, &port.to_be_bytes());
+    }
     line.put(field::FLAGS, &[flags]);
     line.0
 }
@@ -116,21 +130,34 @@ fn choice(pool: &Pool) -> Choice {
     }
 }
 
+fn pool_of(route: &Route) -> Gateways {
+    let key = match &route.pool.kind {
+        Some(PoolKind::SourceHash(key)) => key.as_ref(),
+        _ => None,
+    };
+    Gateways {
+        is_reply: route.kind == RouteKind::ReplyTo,
+        choice: choice(&route.pool),
+        seed: source_hash_seed(key),
+        ..Gateways::default()
+    }
+}
+
 impl Builder<'_> {
     /// The number of a rule's pool, from 1 on; 0: it has none.
     pub(super) fn gateways(&mut self, rule: &Rule) -> Result<u8, Refused> {
-        let Some(route) = rule.route.as_deref().filter(|_| routes(rule)) else { return Ok(0) };
-        let key = match &route.pool.kind {
-            Some(PoolKind::SourceHash(key)) => key.as_ref(),
-            _ => None,
+        if !routes(rule) {
+            return Ok(0);
+        }
+        let mut pool = match rule.route.as_deref() {
+            Some(route) => pool_of(route),
+            None => Gateways {
+                is_reply: rule.options.divert == Some(Divert::Reply),
+                is_socket: true,
+                ..Gateways::default()
+            },
         };
-        let mut pool = Gateways {
-            is_reply: route.kind == RouteKind::ReplyTo,
-            choice: choice(&route.pool),
-            seed: source_hash_seed(key),
-            ..Gateways::default()
-        };
-        for gateway in gateways(route) {
+        for gateway in gateways(rule) {
             let number = self.gateway_numbers.get(&gateway).copied().unwrap_or(0);
             let number = u8::try_from(number).unwrap_or(0);
             let of_family =
@@ -169,7 +196,8 @@ mod tests {
         let slots = [Slot { number: 7, interface: "wan0".to_owned() }];
         let of = |interface: Option<&str>, address: Option<&str>| {
             let address = address.map(|text| text.parse().unwrap());
-            let gateway = Gateway { interface: interface.map(ToOwned::to_owned), address };
+            let interface = interface.map(ToOwned::to_owned);
+            let gateway = Gateway { interface, address, socket: None };
             let line = line(&gateway, &slots);
             let at = |at: u32| line[at as usize];
             (line[0..4].to_vec(), at(field::INTERFACE), at(field::FLAGS), gateway.to_string())

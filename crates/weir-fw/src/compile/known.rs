@@ -65,14 +65,22 @@ pub struct Known {
 pub struct Gateway {
     /// The interface that they leave by; `None`: that of the route to the address.
     pub interface: Option<String>,
-    /// The next hop; `None`: the packet's destination.
+    /// The next hop; `None`: the packet's destination. Of a socket where it listens; `None`: it is
+    /// that of the flow.
     pub address: Option<IpAddr>,
+    /// No gateway, but a socket of this machine, and its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<u16>,
 }
 
 impl std::fmt::Display for Gateway {
     /// As `pfctl -vvss` shows it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.address, &self.interface) {
+            (Some(address), _) if self.socket.is_some() => {
+                write!(f, "divert-to {address} port {}", self.socket.unwrap_or_default())
+            }
+            (None, _) if self.socket.is_some() => f.write_str("divert-reply"),
             (Some(address), Some(interface)) => write!(f, "{address}@{interface}"),
             (Some(address), None) => write!(f, "{address}"),
             (None, interface) => write!(f, "@{}", interface.as_deref().unwrap_or("")),

@@ -60,7 +60,7 @@ fn gateways_beyond_those_of_states_are_refused_with_figures() {
     let most = compiled(&(to_gateways(1..16) + &to_gateways(1..16)), &none).unwrap();
     assert_eq!(most.known.gateways.held.len(), 15);
     let refused = compiled(&to_gateways(1..17), &none).unwrap_err().0;
-    let figures = "at most 15 different gateways, and rules have 16";
+    let figures = "at most 15 different gateways and sockets, and rules have 16";
     assert!(refused[0].message.contains(figures), "{refused:?}");
     let refused = compiled(&to_gateways(15..17), &most.known).unwrap_err().0;
     assert!(refused[0].message.contains("rules have 2, besides 14"), "{refused:?}");

@@ -17,8 +17,8 @@ impl Engine {
             return;
         }
         let Ok(netlink) = Netlink::open() else { return };
-        for Gateway { interface, address } in self.known.gateways.held.iter().flatten() {
-            let Some(address) = *address else { continue };
+        for Gateway { interface, address, socket } in self.known.gateways.held.iter().flatten() {
+            let Some(address) = address.filter(|_| socket.is_none()) else { continue };
             let interface = interface.as_deref().or_else(|| interface_to(address, &self.facts));
             if let Some(interface) = interface {
                 // An interface that is down or gone has no neighbours, and a tunnel needs none.

@@ -266,6 +266,27 @@ impl Interfaces {
         Err(problem)
     }
 
+    /// Puts the program that hands packets to sockets where packets are judged as they come in.
+    ///
+    /// # Errors
+    /// The interface on which it cannot be.
+    pub(super) fn attach_divert(&self, firewall: &Firewall) -> Result<(), String> {
+        let is_judged = |known: &&Known| known.ifindex != 0 && known.path.is_some();
+        for known in self.slots.iter().flatten().filter(is_judged) {
+            let attached = firewall.attach_divert(known.ifindex, known.framing());
+            attached.map_err(|cause| format!("interface {}: {cause}", known.name))?;
+        }
+        Ok(())
+    }
+
+    /// Takes it off again, as far as it is there.
+    pub(super) fn detach_divert(&self, firewall: &Firewall) {
+        for known in self.slots.iter().flatten().filter(|known| known.ifindex != 0) {
+            // An interface that has just gone has taken it with it.
+            drop(firewall.detach_divert(known.ifindex));
+        }
+    }
+
     /// The image that was made for these slots is the active one.
     pub(super) fn settle(&mut self, coverage: &Coverage, has_queues: impl Fn(&str) -> bool) {
         for known in self.slots.iter_mut().flatten() {

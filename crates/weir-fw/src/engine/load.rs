@@ -256,21 +256,22 @@ impl Engine {
         };
         let (is_generic, is_strict) = (self.options.is_generic, manner == Manner::Asked);
         let queues_before = self.queues.trees();
-        if let Err(problem) = self.queues.apply(&compiled.trees) {
-            if is_strict {
-                self.give_up(prepared, document_at)?;
-                return Err(problem);
-            }
-            warnings.push(problem.0);
+        let placed = self.queues.apply(&compiled.trees);
+        // What fails is told of an interface that has come, and refuses a ruleset.
+        let mut placed = tolerated(placed, is_strict, &mut warnings);
+        if placed.is_ok() {
+            let attached = self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict);
+            placed = attached.map(|mut more| warnings.append(&mut more)).map_err(Refused);
         }
-        match self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict) {
-            Ok(mut attached) => warnings.append(&mut attached),
-            Err(problem) => {
-                // The first reason is the one to tell.
-                drop(self.queues.apply(&queues_before));
-                self.give_up(prepared, document_at)?;
-                return Err(Refused(problem));
-            }
+        if placed.is_ok() {
+            let ready = self.begin_to_divert(&compiled.known);
+            placed = tolerated(ready, is_strict, &mut warnings);
+        }
+        if let Err(problem) = placed {
+            // The first reason is the one to tell.
+            drop(self.queues.apply(&queues_before));
+            self.give_up(prepared, document_at)?;
+            return Err(problem);
         }
         Ok(Staged { next, slots, tables, compiled, prepared, document_at, coverage, warnings })
     }
@@ -319,6 +320,7 @@ impl Engine {
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
         self.ask_gateways();
+        self.cease_to_divert();
         warnings.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
         warnings.append(&mut self.interfaces.warnings(&coverage, is_all));
@@ -402,6 +404,21 @@ fn merge(main: &mut Source, source: Source) {
         super::source::merge_settings(&mut main.ruleset.settings, &prelude, settings);
         main.ruleset.prelude.extend(prelude);
         main.settings.extend(source.settings);
+    }
+}
+
+/// What stands in the way of a ruleset: a warning, unless it is to be refused for that.
+fn tolerated(
+    result: Result<(), Refused>,
+    is_strict: bool,
+    warnings: &mut Vec<String>,
+) -> Result<(), Refused> {
+    match result {
+        Err(problem) if !is_strict => {
+            warnings.push(problem.0);
+            Ok(())
+        }
+        other => other,
     }
 }
 

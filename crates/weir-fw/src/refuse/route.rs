@@ -1,9 +1,9 @@
-//! What of `route-to` and its like is refused.
+//! What of `route-to`, `divert-to` and their like is refused.
 
 use std::net::IpAddr;
 
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Rule};
-use weir_rules::value::{PoolKind, RouteKind};
+use weir_rules::value::{Direction, Divert, PoolKind, RouteKind};
 
 use super::{Refusal, refusal_of_unresolved};
 
@@ -22,6 +22,19 @@ pub(super) fn refusal_of(rule: &Rule) -> Option<Refusal> {
         return Some(Refusal::RoutePool);
     }
     (rule.action == Action::Pass && !rule.keeps_state()).then_some(Refusal::RouteStateless)
+}
+
+/// What of `divert-to` and its like the data path has not.
+pub(super) fn refusal_of_divert(rule: &Rule) -> Option<Refusal> {
+    let is_other_way = match rule.options.divert? {
+        Divert::Packet(_) | Divert::To(None, _) => return Some(Refusal::Divert),
+        Divert::To(Some(_), _) => rule.direction == Some(Direction::Out),
+        Divert::Reply => rule.direction == Some(Direction::In),
+    };
+    let is_stateless = rule.action == Action::Pass && !rule.keeps_state();
+    let is_else =
+        is_other_way || is_stateless || rule.action == Action::Match || rule.route.is_some();
+    is_else.then_some(Refusal::DivertElse)
 }
 
 /// Whether a pool is one that the data path takes: of addresses, or an interface alone.

@@ -91,8 +91,10 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     let gateways = features.gateway_percent > 0 && draw.happens(features.gateway_percent);
     // A bound half that moves to another interface leaves its gateway behind, in the reference.
     let modulates = features.modulate_percent > 0 && draw.happens(features.modulate_percent);
+    let diverts = features.divert_percent > 0 && draw.happens(features.divert_percent);
+    let gateways = gateways && !diverts;
     let features = &Features {
-        if_bound: features.if_bound && !gateways,
+        if_bound: features.if_bound && !gateways && !diverts,
         modulate_percent: if modulates { 100 } else { 0 },
         ..*features
     };
@@ -107,7 +109,7 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         true => Some(draw.pick(&[Dialect::FreeBsd, Dialect::OpenBsd])),
         false => None,
     };
-    if features.rewrites && dialect != Some(Dialect::OpenBsd) && draw.happens(30) {
+    if features.rewrites && dialect != Some(Dialect::OpenBsd) && !diverts && draw.happens(30) {
         scrub_list(draw, features, &mut text);
     }
     if dialect == Some(Dialect::FreeBsd) {
@@ -130,7 +132,11 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         text.push_str(&translation::option(draw, features));
     }
     let count = 1 + draw.below(rule_count.max(1));
-    rules(draw, features, &mut text, Body { count, depth: 0, options, gateways });
+    if diverts {
+        // By this it is known.
+        text.push_str("match in inet6 proto esp scrub (min-ttl 1)\n");
+    }
+    rules(draw, features, &mut text, Body { count, depth: 0, options, gateways, diverts });
     text
 }
 
@@ -175,6 +181,8 @@ struct Body {
     options: bool,
     /// Some of them choose gateways.
     gateways: bool,
+    /// Some of them hand packets to sockets (OpenBSD).
+    diverts: bool,
 }
 
 fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
@@ -259,12 +267,25 @@ fn rule(draw: &mut Draw, features: &Features, body: Body) -> String {
     let proto = protocol(draw, features, family, &mut words);
     let has_ports = matches!(proto, "proto tcp" | "proto udp" | "proto { tcp, udp }");
     ends(draw, features, family, has_ports, &mut words);
-    // What goes to a gateway makes a state.
-    let features = Features { no_state: features.no_state && !has_gateway, ..*features };
+    let has_socket = body.diverts
+        && action == "pass"
+        && family != 0
+        && !direction.is_empty()
+        && draw.happens(40);
+    // What goes to a gateway or a socket makes a state.
+    let no_state = features.no_state && !has_gateway && !has_socket;
+    let features = Features { no_state, ..*features };
     let criteria = Criteria { action, direction, proto };
     options(draw, &features, criteria, &mut words);
     if body.options {
         words.put(&gateway);
+    }
+    if has_socket {
+        words.put(match (direction, family) {
+            ("out", _) => "divert-reply",
+            (_, 6) => "divert-to ::1 port 3128",
+            _ => "divert-to 127.0.0.1 port 3128",
+        });
     }
     words.text
 }

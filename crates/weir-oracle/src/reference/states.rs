@@ -19,7 +19,7 @@ use super::tcp::{Peer, Phase};
 use super::timeout;
 use crate::outcome::StateInfo;
 use weir_rules::evaluate::{Actions, RouteChoice, RuleId};
-use weir_rules::value::{Direction, Flush, Rate, Text};
+use weir_rules::value::{Direction, Divert, Flush, Rate, Text};
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
 /// A rule of one load of the ruleset: states of earlier loads are no longer its own.
@@ -55,6 +55,7 @@ pub(super) struct Half {
     pub(super) direction: Direction,
     pub(super) actions: Actions,
     pub(super) route: Option<RouteChoice>,
+    pub(super) divert: Option<Divert>,
     pub(super) node: Option<(NodeKey, SourceLimits)>,
     /// Of a pool with `sticky-address`.
     pub(super) given: Option<Given>,
@@ -92,6 +93,17 @@ pub(super) struct Record {
 /// Which half a packet meets.
 pub(super) fn half_index(direction: Direction, forward: bool) -> usize {
     usize::from((direction == Direction::In) != forward)
+}
+
+impl Half {
+    /// Whether what comes in by it is for a socket of the box.
+    pub(super) fn diverts(&self) -> bool {
+        match self.divert {
+            Some(Divert::To(..)) => self.direction == Direction::In,
+            Some(Divert::Reply) => self.direction == Direction::Out,
+            Some(Divert::Packet(_)) | None => false,
+        }
+    }
 }
 
 impl Record {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use weir_wire::protocol::{TCP, UDP};
 use weir_wire::random;
 
 use super::dissect::{Dissected, Inner, Piece};
@@ -329,6 +330,7 @@ impl<'a> Trip<'a> {
             || is_martian(packet.source, packet.destination)
             || has_options
             || is_tagged
+            || self.is_diverted()
             || self.is_last_hop(Direction::In)
         {
             return Ok(Outcome::Box);
@@ -355,6 +357,16 @@ impl<'a> Trip<'a> {
         self.stage(Direction::Out, &out)?;
         let other = self.gateway().and_then(|gateway| self.exit(&gateway));
         Ok(Outcome::Out(other.unwrap_or(out)))
+    }
+
+    /// Whether the state by which the packet came in hands it to a socket.
+    fn is_diverted(&self) -> bool {
+        let half = self.state.and_then(|(key, forward)| {
+            let has_ports = matches!(key.protocol, TCP | UDP);
+            let halves = self.world.states.get(key).filter(|_| has_ports).map(|it| &it.halves)?;
+            halves[half_index(Direction::In, forward)].as_ref()
+        });
+        half.is_some_and(Half::diverts)
     }
 
     /// One interface, one direction.
@@ -689,6 +701,7 @@ impl<'a> Trip<'a> {
             direction,
             actions: verdict.actions.clone(),
             route: verdict.route.clone(),
+            divert: verdict.divert,
             node,
             given: self.given(verdict),
             is_counted: false,

@@ -4,6 +4,7 @@ mod badline;
 mod changes;
 mod control;
 mod daemon;
+mod divert;
 mod limits;
 mod nat;
 mod network;

@@ -170,6 +170,12 @@ fn rulesets_that_modulate_treat_packets_alike() {
 }
 
 #[test]
+fn rulesets_with_sockets_treat_packets_alike() {
+    let features = Features { translation_percent: 0, divert_percent: 100, ..Features::ALL };
+    compare("sockets", &features, 31 << 32, false);
+}
+
+#[test]
 fn rulesets_of_the_core_treat_packets_alike() {
     compare("core", &Features::CORE, 1 << 32, false);
 }
