@@ -101,8 +101,9 @@ fn connections_carry_data_while_stages_change() {
         let stream =
             TcpStream::connect_timeout(&"10.0.2.2:80".parse().expect("it is one"), PATIENCE);
         let stream = stream.expect("passed");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        stream.set_write_timeout(Some(PATIENCE)).expect("set");
+        // Each retransmission that is lost, too, doubles the time to the next one.
+        stream.set_read_timeout(Some(3 * PATIENCE)).expect("set");
+        stream.set_write_timeout(Some(3 * PATIENCE)).expect("set");
         stream
     };
     let streams = [0; CONNECTION_COUNT].map(|_| left.run(connect).expect("entered"));
