@@ -15,7 +15,7 @@ use rtnetlink::{IpVersion, RouteMessageBuilder};
 
 /// The table that says which addresses are this namespace's (`RT_TABLE_LOCAL` of
 /// linux/rtnetlink.h).
-const TABLE_LOCAL: u8 = 255;
+const TABLE_LOCAL: u32 = 255;
 /// The networks of all addresses, one of each family.
 const EVERYTHING: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
@@ -80,7 +80,7 @@ impl Netlink {
     /// If the kernel refuses.
     pub fn add_local_route(&self, network: Prefix) -> Result<bool, NetlinkError> {
         let network = network.network();
-        let message = local_route_message(network, self.ifindex(LOOPBACK)?);
+        let message = self.local_route(network.address(), network.length(), TABLE_LOCAL)?;
         let action = || format!("make all addresses of {network} local");
         let added = self.perform(action, self.handle().route().add(message).execute());
         unless(nix::Error::EEXIST, added)
@@ -93,7 +93,7 @@ impl Netlink {
     /// If the kernel refuses.
     pub fn delete_local_route(&self, network: Prefix) -> Result<bool, NetlinkError> {
         let network = network.network();
-        let message = local_route_message(network, self.ifindex(LOOPBACK)?);
+        let message = self.local_route(network.address(), network.length(), TABLE_LOCAL)?;
         let action = || format!("take back that all addresses of {network} are local");
         let deleted = self.perform(action, self.handle().route().del(message).execute());
         unless(nix::Error::ESRCH, deleted)
@@ -110,7 +110,7 @@ impl Netlink {
     pub fn take_marked(&self, mark: u32, priority: u32) -> Result<(), NetlinkError> {
         let action = || format!("have packets with mark {mark:#x} taken");
         for network in EVERYTHING {
-            let message = marked_route_message(network, mark, self.ifindex(LOOPBACK)?);
+            let message = self.local_route(network, 0, mark)?;
             let added = self.perform(action, self.handle().route().add(message).execute());
             unless(nix::Error::EEXIST, added)?;
             let mut request = self.handle().rule().add();
@@ -131,11 +131,22 @@ impl Netlink {
             let message = marked_rule_message(network, mark, priority);
             let deleted = self.perform(action, self.handle().rule().del(message).execute());
             unless(nix::Error::ENOENT, deleted)?;
-            let message = marked_route_message(network, mark, self.ifindex(LOOPBACK)?);
+            let message = self.local_route(network, 0, mark)?;
             let deleted = self.perform(action, self.handle().route().del(message).execute());
             unless(nix::Error::ESRCH, deleted)?;
         }
         Ok(())
+    }
+
+    /// A route of a table by which a network's addresses are this namespace's.
+    fn local_route(
+        &self,
+        network: IpAddr,
+        length: u8,
+        table: u32,
+    ) -> Result<RouteMessage, NetlinkError> {
+        let index = self.ifindex(LOOPBACK)?;
+        Ok(local_route_message(network, length, table, index))
     }
 
     /// The unicast routes of the main table, those that the kernel made included.
@@ -250,33 +261,18 @@ fn unless(nothing_to_do: nix::Error, done: Result<(), NetlinkError>) -> Result<b
     }
 }
 
-fn local_route_message(network: Prefix, index: u32) -> RouteMessage {
-    let mut message = match network.address() {
+fn local_route_message(network: IpAddr, length: u8, table: u32, index: u32) -> RouteMessage {
+    let mut message = match network {
         IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
-            .destination_prefix(address, network.length())
+            .destination_prefix(address, length)
             .output_interface(index)
+            .table_id(table)
             .build(),
         IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
-            .destination_prefix(address, network.length())
+            .destination_prefix(address, length)
             .output_interface(index)
+            .table_id(table)
             .build(),
-    };
-    message.header.table = TABLE_LOCAL;
-    message.header.kind = RouteType::Local;
-    if network.address().is_ipv4() {
-        message.header.scope = RouteScope::Host;
-    }
-    message
-}
-
-fn marked_route_message(network: IpAddr, table: u32, index: u32) -> RouteMessage {
-    let mut message = match network {
-        IpAddr::V4(_) => {
-            RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).table_id(table).build()
-        }
-        IpAddr::V6(_) => {
-            RouteMessageBuilder::<Ipv6Addr>::new().output_interface(index).table_id(table).build()
-        }
     };
     message.header.kind = RouteType::Local;
     if network.is_ipv4() {

@@ -121,10 +121,10 @@ static __always_inline int weir_fw_divert_any(struct __sk_buff *skb, bool has_li
 		return TCX_NEXT;
 	}
 	weir_fw_count_drop(p, WEIR_DROP(NO_SOCKET));
-	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
-	scratch->decision.flags = WEIR_DECISION_RETURN_RST;
 	if (p->protocol != WEIR_PROTOCOL_TCP || p->tcp_flags & WEIR_TCP_RST)
 		return TCX_DROP;
+	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
+	scratch->decision.flags = WEIR_DECISION_RETURN_RST;
 	return weir_fw_reply_skb(skb, p);
 }
 

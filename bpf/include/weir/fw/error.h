@@ -71,7 +71,7 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	if (weir_state_is_tracked_here(p, hit)) {
 		hit->flags |= WEIR_HIT_TRACKED;
-		if (along->protocol == WEIR_PROTOCOL_TCP && weir_state_is_modulated(s))
+		if (weir_state_is_modulated(s))
 			seq = weir_modulate_error(along, from);
 		if (along->protocol == WEIR_PROTOCOL_TCP && !(s->control & WEIR_STATE_SLOPPY) &&
 		    !weir_error_in_window(s, from, seq))

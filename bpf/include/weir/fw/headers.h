@@ -110,6 +110,23 @@ enum {
 };
 
 #define WEIR_TCP_OPTIONS_BYTES_MAX 40
+
+/*
+ * The size of the option at a place in so many bytes of options (RFC 9293, section 3.2), 1 of
+ * padding; 0: there is none. What is read lies inside, for the verifier too.
+ */
+static __always_inline __u32 weir_tcp_option(const __u8 *options, __u32 at, __u32 bytes)
+{
+	__u32 size;
+
+	if (at + 1 >= bytes || at >= WEIR_TCP_OPTIONS_BYTES_MAX ||
+	    options[at] == WEIR_TCP_OPTION_END)
+		return 0;
+	if (options[at] == WEIR_TCP_OPTION_NOP)
+		return 1;
+	size = options[at + 1];
+	return size < 2 || at + size > bytes ? 0 : size;
+}
 /* RFC 7323, section 2.3 */
 #define WEIR_TCP_WSCALE_MAX 14
 

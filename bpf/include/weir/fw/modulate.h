@@ -32,35 +32,23 @@ static __always_inline void weir_modulate_number(__u8 *at, __u32 difference)
 	__builtin_memcpy(at, &number, sizeof(number));
 }
 
-/* Takes from what a TCP header of so many bytes acknowledges selectively. */
-static __always_inline void weir_modulate_sack(__u8 *header, __u32 bytes, __u32 minus)
+/* Takes from what so many bytes of a TCP header's options acknowledge selectively. */
+static __always_inline void weir_modulate_sack(__u8 *options, __u32 bytes, __u32 minus)
 {
-	__u32 at = sizeof(struct weir_tcp), i, number;
+	__u32 at = 0, i, number;
 
-	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX);
-	     i && at + 1 < bytes && weir_fw_may_loop; i--) {
-		__u8 kind, size;
+	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX); i && weir_fw_may_loop; i--) {
+		__u32 size = weir_tcp_option(options, at, bytes);
 
-		/* For the verifier: what is read below lies inside. */
-		if (at >= sizeof(struct weir_tcp) + WEIR_TCP_OPTIONS_BYTES_MAX - 1)
-			break;
-		kind = header[at];
-		if (kind == WEIR_TCP_OPTION_END)
-			break;
-		if (kind == WEIR_TCP_OPTION_NOP) {
-			at++;
-			continue;
-		}
-		size = header[at + 1];
-		if (size < 2 || at + size > bytes)
+		if (!size)
 			break;
 		for (number = 0; number < 2 * WEIR_TCP_SACK_COUNT_MAX; number++) {
 			__u32 end = 2 + (number + 1) * sizeof(__be32);
 
-			if (kind != WEIR_TCP_OPTION_SACK || end > size ||
-			    at + end > WEIR_FW_CHUNK_BYTES)
+			if (options[at] != WEIR_TCP_OPTION_SACK || end > size ||
+			    at + end > WEIR_TCP_OPTIONS_BYTES_MAX)
 				break;
-			weir_modulate_number(header + at + end - sizeof(__be32), -minus);
+			weir_modulate_number(options + at + end - sizeof(__be32), -minus);
 		}
 		at += size;
 	}
@@ -90,7 +78,8 @@ static __always_inline __s64 weir_modulate_segment(void *ctx, bool is_skb,
 		weir_modulate_number(scratch->chunk + __builtin_offsetof(struct weir_tcp, ack),
 				     -minus);
 	if (bytes > sizeof(struct weir_tcp))
-		weir_modulate_sack(scratch->chunk, bytes, minus);
+		weir_modulate_sack(scratch->chunk + sizeof(struct weir_tcp),
+				   bytes - sizeof(struct weir_tcp), minus);
 	/* What lies behind the header is the same in both. */
 	for (i = 0; i < WEIR_FW_CHUNK_BYTES / sizeof(__u32); i++)
 		change += weir_sum_change(before[i], after[i]);

@@ -69,7 +69,7 @@ static __always_inline void weir_modulate_none(struct weir_fw_scratch *scratch)
 	scratch->modulation[1] = 0;
 }
 
-/* Whether the numbers of a record's ends are changed. */
+/* Whether the numbers of a record's ends are changed: only ever of TCP. */
 static __always_inline bool weir_state_is_modulated(weir_line *s)
 {
 	return s->wscale[1] & WEIR_WSCALE_MODULATED;

@@ -472,23 +472,13 @@ static __always_inline void weir_fw_parse_options(struct weir_fw_packet *p,
 {
 	__u32 at = 0, i;
 
-	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX);
-	     i && at + 1 < bytes && weir_fw_may_loop; i--) {
-		__u8 kind, size;
+	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX); i && weir_fw_may_loop; i--) {
+		__u32 size = weir_tcp_option(options->bytes, at, bytes);
+		__u8 kind;
 
-		/* For the verifier: what is read below lies inside. */
-		if (at >= WEIR_TCP_OPTIONS_BYTES_MAX)
+		if (!size)
 			break;
 		kind = options->bytes[at];
-		if (kind == WEIR_TCP_OPTION_END)
-			break;
-		if (kind == WEIR_TCP_OPTION_NOP) {
-			at++;
-			continue;
-		}
-		size = options->bytes[at + 1];
-		if (size < 2 || at + size > bytes)
-			break;
 		if (kind == WEIR_TCP_OPTION_MSS && size == 4) {
 			p->mss = options->bytes[at + 2] << 8 | options->bytes[at + 3];
 		} else if (kind == WEIR_TCP_OPTION_WSCALE && size == 3) {

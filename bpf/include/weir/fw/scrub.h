@@ -138,26 +138,14 @@ static __always_inline __u64 weir_scrub_options(__u8 *options, __u32 bytes, __u1
 	__u64 change = 0;
 	__u32 at = 0, i;
 
-	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX);
-	     i && at + 1 < bytes && weir_fw_may_loop; i--) {
-		__u8 kind, size;
+	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX); i && weir_fw_may_loop; i--) {
+		__u32 size = weir_tcp_option(options, at, bytes);
 		__u16 from, to;
 
-		/* For the verifier: what is read below lies inside. */
-		if (at >= WEIR_TCP_OPTIONS_BYTES_MAX)
-			break;
-		kind = options[at];
-		if (kind == WEIR_TCP_OPTION_END)
-			break;
-		if (kind == WEIR_TCP_OPTION_NOP) {
-			at++;
-			continue;
-		}
-		size = options[at + 1];
-		if (size < 2 || at + size > bytes)
+		if (!size)
 			break;
 		from = options[at + 2] << 8 | options[at + 3];
-		if (kind == WEIR_TCP_OPTION_MSS && size == 4 && from > max) {
+		if (options[at] == WEIR_TCP_OPTION_MSS && size == 4 && from > max) {
 			options[at + 2] = max >> 8;
 			options[at + 3] = max;
 			to = max;

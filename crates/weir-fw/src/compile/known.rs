@@ -76,14 +76,12 @@ pub struct Gateway {
 impl std::fmt::Display for Gateway {
     /// As `pfctl -vvss` shows it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (&self.address, &self.interface) {
-            (Some(address), _) if self.socket.is_some() => {
-                write!(f, "divert-to {address} port {}", self.socket.unwrap_or_default())
-            }
-            (None, _) if self.socket.is_some() => f.write_str("divert-reply"),
-            (Some(address), Some(interface)) => write!(f, "{address}@{interface}"),
-            (Some(address), None) => write!(f, "{address}"),
-            (None, interface) => write!(f, "@{}", interface.as_deref().unwrap_or("")),
+        match (&self.address, &self.interface, self.socket) {
+            (Some(address), _, Some(port)) => write!(f, "divert-to {address} port {port}"),
+            (None, _, Some(_)) => f.write_str("divert-reply"),
+            (Some(address), Some(interface), None) => write!(f, "{address}@{interface}"),
+            (Some(address), None, None) => write!(f, "{address}"),
+            (None, interface, None) => write!(f, "@{}", interface.as_deref().unwrap_or("")),
         }
     }
 }

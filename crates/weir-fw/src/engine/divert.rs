@@ -32,9 +32,9 @@ impl Engine {
         self.interfaces.attach_divert(&self.firewall).map_err(Refused)
     }
 
-    /// Takes it away once nothing needs it any more.
-    pub(super) fn cease_to_divert(&mut self) {
-        if !diverts(&self.known) {
+    /// Takes it away that another ruleset than the one that runs has needed, once nothing does.
+    pub(super) fn cease_to_divert(&mut self, other: &Known) {
+        if diverts(other) && !diverts(&self.known) {
             self.interfaces.detach_divert(&self.firewall);
             leave_marked();
         }

@@ -254,26 +254,32 @@ impl Engine {
                 return Err(error);
             }
         };
-        let (is_generic, is_strict) = (self.options.is_generic, manner == Manner::Asked);
+        let is_strict = manner == Manner::Asked;
         let queues_before = self.queues.trees();
-        let placed = self.queues.apply(&compiled.trees);
-        // What fails is told of an interface that has come, and refuses a ruleset.
-        let mut placed = tolerated(placed, is_strict, &mut warnings);
-        if placed.is_ok() {
-            let attached = self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict);
-            placed = attached.map(|mut more| warnings.append(&mut more)).map_err(Refused);
-        }
-        if placed.is_ok() {
-            let ready = self.begin_to_divert(&compiled.known);
-            placed = tolerated(ready, is_strict, &mut warnings);
-        }
-        if let Err(problem) = placed {
+        if let Err(problem) = self.place(&compiled, &coverage, is_strict, &mut warnings) {
             // The first reason is the one to tell.
             drop(self.queues.apply(&queues_before));
+            self.cease_to_divert(&compiled.known);
             self.give_up(prepared, document_at)?;
             return Err(problem);
         }
         Ok(Staged { next, slots, tables, compiled, prepared, document_at, coverage, warnings })
+    }
+
+    /// Puts queues and programs where a ruleset needs them. What cannot be is a warning where an
+    /// interface has come, and refuses a ruleset (`is_strict`).
+    fn place(
+        &mut self,
+        compiled: &Compiled,
+        coverage: &Coverage,
+        is_strict: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Refused> {
+        let is_generic = self.options.is_generic;
+        tolerated(self.queues.apply(&compiled.trees), is_strict, warnings)?;
+        let attached = self.interfaces.attach(&self.firewall, coverage, is_generic, is_strict);
+        warnings.append(&mut attached.map_err(Refused)?);
+        tolerated(self.begin_to_divert(&compiled.known), is_strict, warnings)
     }
 
     /// Frees what was written for a ruleset that is not to run.
@@ -300,7 +306,8 @@ impl Engine {
         let translates = compiled.flags() & image_flags::TRANSLATES != 0;
         let has_gateways = compiled.flags() & image_flags::GATEWAYS != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
-        self.known = known.map_err(Refused::because)?;
+        let known = known.map_err(Refused::because)?;
+        let before = std::mem::replace(&mut self.known, known);
         if translates {
             self.note_translation();
         }
@@ -320,7 +327,7 @@ impl Engine {
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
         self.ask_gateways();
-        self.cease_to_divert();
+        self.cease_to_divert(&before);
         warnings.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
         warnings.append(&mut self.interfaces.warnings(&coverage, is_all));

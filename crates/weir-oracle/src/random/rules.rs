@@ -89,10 +89,10 @@ impl Words {
 pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> String {
     let mut text = String::new();
     let gateways = features.gateway_percent > 0 && draw.happens(features.gateway_percent);
-    // A bound half that moves to another interface leaves its gateway behind, in the reference.
     let modulates = features.modulate_percent > 0 && draw.happens(features.modulate_percent);
     let diverts = features.divert_percent > 0 && draw.happens(features.divert_percent);
     let gateways = gateways && !diverts;
+    // A bound half that moves to another interface leaves its gateway behind, in the reference.
     let features = &Features {
         if_bound: features.if_bound && !gateways && !diverts,
         modulate_percent: if modulates { 100 } else { 0 },

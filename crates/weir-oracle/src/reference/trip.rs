@@ -361,10 +361,9 @@ impl<'a> Trip<'a> {
 
     /// Whether the state by which the packet came in hands it to a socket.
     fn is_diverted(&self) -> bool {
-        let half = self.state.and_then(|(key, forward)| {
-            let has_ports = matches!(key.protocol, TCP | UDP);
-            let halves = self.world.states.get(key).filter(|_| has_ports).map(|it| &it.halves)?;
-            halves[half_index(Direction::In, forward)].as_ref()
+        let state = self.state.filter(|(key, _)| matches!(key.protocol, TCP | UDP));
+        let half = state.and_then(|(key, forward)| {
+            self.world.states.get(key)?.halves[half_index(Direction::In, forward)].as_ref()
         });
         half.is_some_and(Half::diverts)
     }

@@ -125,12 +125,9 @@ impl View<'_> {
         let at = self.world.states.meet(inner.against(), packet.direction)?;
         let index = self.half_of(packet, at)?;
         let record = self.world.states.get(at.0)?;
-        let quoted = record.modulation.map(|of| change(of, !at.1).sequence).unwrap_or_default();
-        let sequence = inner.sequence.wrapping_sub(quoted);
-        if record.modulation.is_some() {
-            let sequence = quoted.wrapping_neg();
-            self.progress.modulation = Some(Change { sequence, acknowledged: 0 });
-        }
+        let back = record.modulation.map(|of| change(of, !at.1).sequence.wrapping_neg());
+        self.progress.modulation = back.map(|sequence| Change { sequence, acknowledged: 0 });
+        let sequence = inner.sequence.wrapping_add(back.unwrap_or_default());
         if let (Tracking::Tcp(source, destination), false) = (&record.tracking, record.is_sloppy) {
             // The quoted packet went the other way.
             let (sender, receiver) =
@@ -164,10 +161,10 @@ impl View<'_> {
         let Some(record) = self.world.states.get_mut(at.0) else {
             return Ok(());
         };
-        let modulation = record.modulation;
-        self.progress.modulation =
-            modulation.filter(|_| self.dissected.segment.is_some()).map(|of| change(of, at.1));
-        match follow(record, self.dissected, at, now_ns) {
+        // Only records of TCP have one.
+        let modulation = record.modulation.map(|of| change(of, at.1));
+        self.progress.modulation = modulation;
+        match follow(record, self.dissected, at, modulation, now_ns) {
             Followed::Fits => Ok(()),
             Followed::Refused(answer) => {
                 self.refusal = Some((DropReason::StateMismatch, answer));
@@ -224,8 +221,13 @@ pub(super) fn change(modulation: [u32; 2], is_forward: bool) -> Change {
     Change { sequence, acknowledged }
 }
 
-fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u64) -> Followed {
-    let modulation = record.modulation;
+fn follow(
+    record: &mut Record,
+    dissected: &Dissected,
+    at: (Key, bool),
+    modulation: Option<Change>,
+    now_ns: u64,
+) -> Followed {
     let (Tracking::Tcp(source, destination), Some(mut segment)) =
         (&mut record.tracking, dissected.segment)
     else {
@@ -233,9 +235,8 @@ fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u
         record.touched_ns = now_ns;
         return Followed::Fits;
     };
-    if let Some(modulation) = modulation.filter(|_| segment.acknowledges()) {
-        let acknowledged = change(modulation, at.1).acknowledged;
-        segment.acknowledgement = segment.acknowledgement.wrapping_sub(acknowledged);
+    if let Some(change) = modulation.filter(|_| segment.acknowledges()) {
+        segment.acknowledgement = segment.acknowledgement.wrapping_sub(change.acknowledged);
     }
     let (from, to) = if at.1 { (source, destination) } else { (destination, source) };
     let tracked = if tcp::is_challenged(from, to, segment.flags) {

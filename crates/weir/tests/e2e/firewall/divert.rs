@@ -15,7 +15,9 @@ use nix::sys::socket::{
 use weir_net::Netns;
 
 use super::nat::{datagrams, who_server};
-use super::network::{Line, Network, PATIENCE, SERVER, SERVER6, connect_from, wait_until};
+use super::network::{
+    Line, Network, PATIENCE, SERVER, SERVER6, at, connect_from, repeat, wait_until,
+};
 use crate::common::can_run_lab;
 use crate::turns::beside;
 
@@ -44,10 +46,6 @@ fn transparent(netns: &Netns, kind: SockType, at: SocketAddr) -> OwnedFd {
     netns.run(make).expect("entered")
 }
 
-fn at(host: &str, port: u16) -> SocketAddr {
-    SocketAddr::new(host.parse().expect("an address"), port)
-}
-
 /// A proxy that says to everybody whom they have called, and repeats what they say.
 fn proxy(netns: &Netns, host: &str) {
     let socket = transparent(netns, SockType::Stream, at(host, 3128));
@@ -57,11 +55,7 @@ fn proxy(netns: &Netns, host: &str) {
         while let Ok((mut stream, _)) = listener.accept() {
             let called = stream.local_addr().expect("an address");
             drop(writeln!(stream, "{called}"));
-            thread::spawn(move || {
-                let mut writer = stream.try_clone().expect("a second handle");
-                // The client ends it.
-                drop(std::io::copy(&mut stream, &mut writer));
-            });
+            repeat(stream);
         }
     });
 }

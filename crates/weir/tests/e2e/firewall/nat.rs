@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_net::Netns;
 
 use super::network::{
-    IMPATIENCE, Network, PAGE, PATIENCE, ROUTER, SERVER, SERVER6, connect_from, echo_server,
+    IMPATIENCE, Network, PAGE, PATIENCE, ROUTER, SERVER, SERVER6, at, connect_from, echo_server,
     http_server, wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
@@ -85,7 +85,7 @@ pub(super) fn program(test: &str, netns: &Netns, words: &[&str]) -> Option<Outpu
 
 /// Tells everybody who connects from where that is.
 pub(super) fn who_server(netns: &Netns, host: &str, port: u16) {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
         while let Ok((mut stream, peer)) = listener.accept() {
@@ -97,7 +97,7 @@ pub(super) fn who_server(netns: &Netns, host: &str, port: u16) {
 
 /// The same of datagrams, each answered with a line and what it said.
 pub(super) fn who_datagrams(netns: &Netns, host: &str, port: u16) {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let socket = netns.run(|| UdpSocket::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
         let mut bytes = vec![0; 65_535];
@@ -131,7 +131,7 @@ pub(super) fn seen_of_datagram(socket: &UdpSocket, size: usize) -> SocketAddr {
 pub(super) fn datagrams(from: &Netns, local: &str, host: &str, port: u16) -> UdpSocket {
     let connect = || {
         let socket = UdpSocket::bind(local).expect("bound");
-        socket.connect(SocketAddr::new(host.parse().expect("an address"), port)).expect("set");
+        socket.connect(at(host, port)).expect("set");
         socket
     };
     from.run(connect).expect("entered")

@@ -272,6 +272,12 @@ impl Drop for Network {
     }
 }
 
+/// A port of a host.
+#[track_caller]
+pub(super) fn at(host: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(host.parse().expect("an address"), port)
+}
+
 /// A connection from a namespace; `None` if it did not come about in time.
 #[expect(clippy::print_stderr, reason = "a test that fails shows why")]
 pub(super) fn connect_from(
@@ -280,7 +286,7 @@ pub(super) fn connect_from(
     port: u16,
     timeout: Duration,
 ) -> Option<Line> {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let connect = || TcpStream::connect_timeout(&address, timeout);
     let stream = netns.run(connect).expect("entered");
     Some(Line::new(stream.inspect_err(|error| eprintln!("{address}: {error}")).ok()?))
@@ -347,17 +353,21 @@ impl Line {
 
 /// Answers every connection with what it sends, in a namespace, until the test ends.
 pub(super) fn echo_server(netns: &Netns, host: &str, port: u16) {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            thread::spawn(move || {
-                let mut writer = stream.try_clone().expect("a second handle");
-                // The client ends it.
-                drop(std::io::copy(&mut stream, &mut writer));
-            });
+            let Ok(stream) = stream else { return };
+            repeat(stream);
         }
+    });
+}
+
+/// Says all that it hears, until the client ends it.
+pub(super) fn repeat(mut stream: TcpStream) {
+    thread::spawn(move || {
+        let mut writer = stream.try_clone().expect("a second handle");
+        drop(std::io::copy(&mut stream, &mut writer));
     });
 }
 
@@ -366,7 +376,7 @@ pub(super) const PAGE: &str = "<p>through the box</p>\n";
 
 /// Answers every request with one page, in a namespace, until the test ends.
 pub(super) fn http_server(netns: &Netns, host: &str, port: u16) {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     thread::spawn(move || {
         for stream in listener.incoming() {

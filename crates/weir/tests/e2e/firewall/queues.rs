@@ -1,7 +1,7 @@
 //! Queues: what leaves the box is shaped as the file says, whichever rule has named the queue.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_net::Netns;
 
 use super::nat::{ip, program};
-use super::network::{Network, PATIENCE, SERVER, echo_server};
+use super::network::{Network, PATIENCE, SERVER, at, echo_server};
 use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::alone;
 
@@ -42,7 +42,7 @@ pass out on b1 proto tcp to any port 7002 queue (three, one)
 
 /// Counts what comes to a port.
 fn sink(netns: &Netns, host: &str, port: u16) -> Arc<AtomicU64> {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     let count = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&count);
@@ -65,7 +65,7 @@ fn sink(netns: &Netns, host: &str, port: u16) -> Arc<AtomicU64> {
 
 /// Sends to a port until the other end is gone, or this one is dropped.
 fn pour(from: &Netns, host: &str, port: u16) -> TcpStream {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let connect = || TcpStream::connect_timeout(&address, PATIENCE);
     let stream = from.run(connect).expect("entered").expect("connected");
     let mut writer = stream.try_clone().expect("a second handle");

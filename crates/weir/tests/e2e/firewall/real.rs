@@ -14,7 +14,7 @@ use weir_net::Netlink;
 
 use super::nat::{ip, program, seen, who_server};
 use super::network::{
-    IMPATIENCE, Network, PATIENCE, SERVER, connect_from, echo_server, wait_until,
+    IMPATIENCE, Network, PATIENCE, SERVER, at, connect_from, echo_server, wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout};
 use crate::turns::beside;
@@ -110,7 +110,7 @@ fn from_outside(
     (host, port): (&str, u16),
     patience: Duration,
 ) -> Result<(), ErrorKind> {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let connect = || TcpStream::connect_timeout(&address, patience);
     net.server.run(connect).expect("entered").map(drop).map_err(|error| error.kind())
 }

@@ -4,7 +4,7 @@
 //! as everywhere, and the kernel forwards it.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::time::Instant;
 
 use nix::sys::socket::{getsockopt, sockopt::TcpMaxSeg};
@@ -13,7 +13,7 @@ use weir_oracle::tunnel::{Offload, Tunnel};
 
 use super::nat::{datagrams, ip, program, seen, who_server};
 use super::network::{
-    IMPATIENCE, Network, PATIENCE, SERVER, SERVER6, connect_from, echo_server, namespace,
+    IMPATIENCE, Network, PATIENCE, SERVER, SERVER6, at, connect_from, echo_server, namespace,
     wait_until,
 };
 use super::{ROUTER, mode_of};
@@ -74,7 +74,7 @@ impl Site {
 
 /// What somebody gets who connects: the kind of the error.
 fn refusal(from: &Netns, host: &str, port: u16) -> Option<ErrorKind> {
-    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let address = at(host, port);
     let connect = || TcpStream::connect_timeout(&address, PATIENCE);
     from.run(connect).expect("entered").err().map(|error| error.kind())
 }
@@ -269,7 +269,7 @@ fn max_mss_holds_in_a_tunnel() {
         echo_server(&net.server, SERVER6, 7001);
         net.start(rules);
         for (from, host) in [(&net.client, FAR), (far, SERVER), (far, SERVER6)] {
-            let address = SocketAddr::new(host.parse().expect("an address"), 7001);
+            let address = at(host, 7001);
             let connect = || TcpStream::connect_timeout(&address, PATIENCE);
             let stream = from.run(connect).expect("entered").expect("connected");
             let size = getsockopt(&stream, TcpMaxSeg).expect("known");
