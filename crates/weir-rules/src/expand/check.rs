@@ -5,7 +5,7 @@ use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 use super::{Expanded, Expander, Reported};
 use crate::ast::{Filter, IcmpType, Translation};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{Action, PoolPorts, Rule};
+use crate::ir::{Action, Address, Peer, PoolPorts, Rule};
 use crate::source::Span;
 use crate::value::{Af, BlockReturn, Direction, Divert, KeepState, Operator};
 
@@ -82,7 +82,9 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
         if !matches!(protocol, Some(ICMP | ICMP6)) {
             return Some((Some("icmp"), "icmp-type only applies to proto icmp and icmp6"));
         }
-        if rule.af.is_none() {
+        // What is not known has no family, and has been reported.
+        let is_unknown = |peer: &Peer| matches!(peer.address, Address::Unresolved(_));
+        if rule.af.is_none() && ![&rule.from, &rule.to].into_iter().any(is_unknown) {
             return Some((Some("icmp"), "must indicate address family with icmp-type"));
         }
         if icmp.is_icmp6 != (protocol == Some(ICMP6)) {

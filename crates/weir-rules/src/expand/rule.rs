@@ -367,7 +367,8 @@ impl Expander<'_> {
         self.product(&template, rules)
     }
 
-    /// Two rules for each interface: its network elsewhere, and its own address.
+    /// Two rules for each interface: its network elsewhere, and its own address. As with pfctl, none
+    /// where it has no address.
     pub(super) fn antispoof(
         &mut self,
         antispoof: &ast::Antispoof,
@@ -394,21 +395,14 @@ impl Expander<'_> {
                 parts.push((None, Modifiers::default()));
             }
             for (on, modifiers) in parts {
-                let kind = if interface.is_dynamic {
-                    ast::HostKind::Dynamic(name.clone(), modifiers)
-                } else {
-                    ast::HostKind::Name(name.clone(), modifiers)
-                };
-                let host = ast::Host {
-                    span: interface.name.span,
-                    not: false,
-                    kind,
-                    bits: None,
-                    weight: None,
-                };
+                let from = self.spoofed(interface, modifiers);
+                if from.is_empty() {
+                    self.unspoofed(&name, interface.name.span);
+                    continue;
+                }
                 let mut template = Template::new(base.clone(), RuleList::Filter, &filter);
                 template.lists.interfaces = vec![on];
-                template.lists.from = self.hosts(&[host])?;
+                template.lists.from = from;
                 self.product(&template, rules)?;
             }
         }

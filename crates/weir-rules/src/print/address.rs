@@ -64,13 +64,12 @@ pub fn address(address: &Address, af: Option<Af>) -> String {
             let _ = write!(out, "route {}", quoted(label));
         }
         Address::Unresolved(name) => {
-            let (name, bits) = match name.rsplit_once('/') {
-                Some((name, bits)) => (name, Some(bits)),
-                None => (&**name, None),
-            };
-            out.push_str(&bare(name));
-            if let Some(bits) = bits {
-                let _ = write!(out, "/{bits}");
+            let is_bits = |text: &str| text.parse::<u8>().is_ok();
+            match name.rsplit_once('/').filter(|(_, bits)| is_bits(bits)) {
+                Some((name, bits)) => {
+                    let _ = write!(out, "{}/{bits}", bare(name));
+                }
+                None => out.push_str(&bare(name)),
             }
         }
     }
