@@ -46,6 +46,8 @@ int weir_rules_judge(struct xdp_md *ctx)
 	packet->flags = exchange->subject.flags;
 	packet->ip_bytes = exchange->subject.ip_bytes;
 	packet->ruleset = exchange->subject.ruleset;
+	packet->user = exchange->subject.user;
+	packet->group = exchange->subject.group;
 	decision->tag = exchange->subject.tag;
 	weir_fw_evaluate(packet, &scratch->walk, decision);
 	exchange->decision = *decision;

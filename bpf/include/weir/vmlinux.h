@@ -106,7 +106,7 @@ struct __sk_buff {
 	__u64 tstamp;
 	__u32 wire_len;
 	__u32 gso_segs;
-	__u64 sk;
+	struct bpf_sock *sk;
 	__u32 gso_size;
 };
 
@@ -195,6 +195,28 @@ struct bpf_sock {
 	__u32 state;
 	__s32 rx_queue_mapping;
 };
+
+/* The kernel's own, as far as is read of them: where fields are it says at the load. */
+struct cred {
+	struct {
+		__u32 val;
+	} fsgid;
+} __attribute__((preserve_access_index));
+
+struct file {
+	const struct cred *f_cred;
+} __attribute__((preserve_access_index));
+
+struct socket {
+	struct file *file;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct socket *sk_socket;
+	struct {
+		__u32 val;
+	} sk_uid;
+} __attribute__((preserve_access_index));
 
 /* bpf_sock.state */
 enum { BPF_TCP_ESTABLISHED = 1, BPF_TCP_LISTEN = 10 };

@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 36] = [
+const STRUCTURES: [(&str, &str); 37] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -18,6 +18,7 @@ const STRUCTURES: [(&str, &str); 36] = [
     ("weir_fw_translation", "translation"),
     ("weir_fw_target", "target"),
     ("weir_fw_gateways", "gateways"),
+    ("weir_fw_owner", "owner"),
     ("weir_fw_gateway", "gateway"),
     ("weir_fw_classes", "classes"),
     ("weir_fw_dimension", "dimension"),
@@ -49,7 +50,7 @@ const STRUCTURES: [(&str, &str); 36] = [
 ];
 
 /// Enumerations, the modules that get their values, the prefix that falls away, and their type.
-const ENUMERATIONS: [(&str, &str, &str, &str); 21] = [
+const ENUMERATIONS: [(&str, &str, &str, &str); 22] = [
     ("weir_fw_image_flag", "image_flags", "WEIR_FW_IMAGE_", "u32"),
     ("weir_fw_ask", "asks", "WEIR_FW_ASKS_", "u32"),
     ("weir_decision_flag", "decision_flags", "WEIR_DECISION_", "u32"),
@@ -63,6 +64,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 21] = [
     ("weir_fw_translation_flag", "translation_flags", "WEIR_FW_TRANSLATION_", "u8"),
     ("weir_fw_choice", "choice", "WEIR_FW_CHOICE_", "u8"),
     ("weir_fw_gateway_flag", "gateway_flags", "WEIR_FW_GATEWAY_", "u8"),
+    ("weir_fw_owner_how", "owner_how", "WEIR_FW_OWNER_", "u32"),
     ("weir_fw_timeout", "timeout", "WEIR_FW_TIMEOUT_", "u32"),
     ("weir_fw_limit", "limit", "WEIR_FW_LIMIT_", "usize"),
     ("weir_fw_reason", "reason", "WEIR_FW_REASON_", "u8"),

@@ -52,6 +52,8 @@ pub(crate) const CLASSES_RULE_COUNT_MIN: usize = 8;
 pub(crate) const POOL_NETWORK_COUNT_MAX: usize = 1024;
 /// Tables that an image may ask, those of interfaces' addresses included.
 pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
+/// Pairs of `user` and `group`: twelve bits of criteria number them, from 1.
+const OWNER_COUNT_MAX: usize = 4095;
 
 /// An interface that has a slot in the data path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +106,7 @@ pub struct Compiled {
     /// interface: `weir_fw_scrub` of layout.h. Nothing if none changes anything.
     scrubs: Vec<u64>,
     gateways: Vec<image::Gateways>,
+    owners: Vec<image::Owner>,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
     /// The queues of interfaces.
@@ -176,6 +179,10 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let scrubs = builder.scrub_list();
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
+    }
+    if builder.names.owners.len() > OWNER_COUNT_MAX {
+        let count = builder.names.owners.len();
+        return Err(limit("different pairs of `user` and `group`", count, OWNER_COUNT_MAX));
     }
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
     let mut compiled = builder.finish(rules, warnings, rule_count);
@@ -375,6 +382,7 @@ impl<'a> Builder<'a> {
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
+        flag(image_flags::OWNERS, !self.names.owners.is_empty());
         let is_plain = !translates && self.gateways.is_empty();
         flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
@@ -391,6 +399,7 @@ impl<'a> Builder<'a> {
             translations: self.translations,
             scrubs: self.scrubs,
             gateways: self.gateways,
+            owners: self.names.owners,
             numbered: Vec::new(),
             trees: self.trees,
             operands: self.names.operands,
@@ -498,6 +507,8 @@ impl Compiled {
         out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
         header.gateways_at = padded(&mut out);
         self.gateways.iter().for_each(|pool| pool.write(&mut out));
+        header.owners_at = padded(&mut out);
+        self.owners.iter().for_each(|owner| owner.write(&mut out));
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));

@@ -2,10 +2,13 @@
 
 use weir_bpf::firewall::layout::{
     HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, POOL_GATEWAY_COUNT_MAX, TIMEOUT_COUNT, choice,
-    criteria, direction, family, gateways, image, place, rule, rule_kind, target, translation,
+    criteria, direction, family, gateways, image, owner, place, rule, rule_kind, target,
+    translation,
 };
 
-pub use weir_bpf::firewall::layout::{asks, decision_flags as decision, image_flags};
+pub use weir_bpf::firewall::layout::{
+    asks, decision_flags as decision, image_flags, owner_how as ids,
+};
 
 /// Size of `struct weir_fw_image`.
 pub(crate) const IMAGE_BYTES: usize = image::SIZE_BYTES as usize;
@@ -307,6 +310,34 @@ impl Gateways {
     }
 }
 
+/// Users or groups of `struct weir_fw_owner`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Ids {
+    /// First and last.
+    pub(crate) range: [u32; 2],
+    /// `WEIR_FW_OWNER_*`
+    pub(crate) how: u32,
+}
+
+/// `struct weir_fw_owner`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    pub(crate) user: Ids,
+    pub(crate) group: Ids,
+}
+
+impl Owner {
+    /// Appends the struct.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut line = Bytes::<{ owner::SIZE_BYTES as usize }>::new();
+        line.put(owner::USER, self.user.range.map(u32::to_ne_bytes).as_flattened());
+        line.put(owner::GROUP, self.group.range.map(u32::to_ne_bytes).as_flattened());
+        line.put(owner::USER_HOW, &self.user.how.to_ne_bytes());
+        line.put(owner::GROUP_HOW, &self.group.how.to_ne_bytes());
+        out.extend(line.0);
+    }
+}
+
 /// `struct weir_fw_image`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -331,6 +362,7 @@ pub struct Header {
     pub scrub_end: u32,
     pub scrubs_at: u32,
     pub gateways_at: u32,
+    pub owners_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -378,6 +410,7 @@ impl Header {
             (image::SCRUB_END, self.scrub_end),
             (image::SCRUBS_AT, self.scrubs_at),
             (image::GATEWAYS_AT, self.gateways_at),
+            (image::OWNERS_AT, self.owners_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

@@ -95,8 +95,6 @@ refusals! {
         "rates of packets are not limited";
     Synproxy: "synproxy state, set syncookies",
         "handshakes are not proxied";
-    User: "user, group",
-        "sockets are not looked up";
     Os: "os",
         "there are no fingerprints of operating systems";
     Rdomain: "on rdomain other than 0",
@@ -120,7 +118,7 @@ refusals! {
     RuleTimeout: "timeouts of a rule other than tcp.*, udp.*, icmp.*, other.*, src.track",
         "they belong to the whole table of states";
     LogUser: "log (user)",
-        "sockets are not looked up";
+        "the log has no owners of sockets";
     LogInterface: "log (to pflogN) with N above 0",
         "there is one log";
     LogAllTranslated: "log (all) in nat, rdr, binat",
@@ -388,7 +386,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let mut found = vec![
         (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
         (Refusal::Os, rule.os.is_some()),
-        (Refusal::User, rule.user.is_some() || rule.group.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
         (Refusal::SetDelay, options.set.delay_ms.is_some()),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),

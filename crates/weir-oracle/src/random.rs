@@ -78,6 +78,8 @@ pub struct Features {
     pub tags: bool,
     /// `received-on`
     pub received_on: bool,
+    /// `user`, `group`; what the box sends is root's, and of no group.
+    pub owners: bool,
     /// `no-route`, `urpf-failed`
     pub routes: bool,
     /// `(em0)` and its like.
@@ -130,6 +132,7 @@ impl Features {
         log: true,
         tags: true,
         received_on: true,
+        owners: true,
         routes: true,
         interface_addresses: true,
         tos: true,
@@ -159,6 +162,7 @@ impl Features {
         log: false,
         tags: false,
         received_on: false,
+        owners: false,
         routes: false,
         tos: false,
         rewrites: false,

@@ -14,27 +14,8 @@
 #ifndef WEIR_FW_DIVERT_H
 #define WEIR_FW_DIVERT_H
 
+#include <weir/fw/owner.h>
 #include <weir/fw/skb.h>
-
-/* Ends of a packet, for the kernel: towards an address and port. */
-static __always_inline __u32 weir_divert_tuple(struct bpf_sock_tuple *tuple,
-					       const struct weir_fw_packet *p, const __be32 *to,
-					       __be16 port)
-{
-	__builtin_memset(tuple, 0, sizeof(*tuple));
-	if (p->family == WEIR_FW_INET) {
-		tuple->ipv4.saddr = p->src[0];
-		tuple->ipv4.daddr = to[0];
-		tuple->ipv4.sport = p->src_port;
-		tuple->ipv4.dport = port;
-		return sizeof(tuple->ipv4);
-	}
-	weir_copy_address(tuple->ipv6.saddr, p->src);
-	weir_copy_address(tuple->ipv6.daddr, to);
-	tuple->ipv6.sport = p->src_port;
-	tuple->ipv6.dport = port;
-	return sizeof(tuple->ipv6);
-}
 
 /*
  * Gives a packet to the socket that is found by these ends, if it is one that listens, or one that
@@ -72,7 +53,7 @@ static __always_inline bool weir_divert_give(struct __sk_buff *skb, const struct
 					     const __be32 *to, __be16 port, bool listens)
 {
 	struct bpf_sock_tuple tuple;
-	__u32 bytes = weir_divert_tuple(&tuple, p, to, port);
+	__u32 bytes = weir_fw_socket_ends(&tuple, p, to, port);
 
 	if (p->protocol == WEIR_PROTOCOL_TCP)
 		return weir_divert_tcp(skb, &tuple, bytes, listens);

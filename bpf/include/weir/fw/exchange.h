@@ -27,6 +27,8 @@ struct weir_rules_subject {
 	__u32 flags;
 	__u32 ip_bytes;
 	__u32 ruleset;
+	__u32 user;
+	__u32 group;
 };
 
 struct weir_rules_exchange {

@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 6,
+	WEIR_FW_IMAGE_VERSION = 7,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 };
@@ -46,6 +46,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_SCRUB_LIST = 1 << 14, /* some rule of FreeBSD's list `scrub` does */
 	WEIR_FW_IMAGE_SCRUB_ALL = 1 << 15, /* and not SYNs alone */
 	WEIR_FW_IMAGE_GATEWAYS = 1 << 16, /* some rule has `route-to` or `reply-to` */
+	WEIR_FW_IMAGE_OWNERS = 1 << 17, /* some rule asks for `user` or `group` */
 };
 
 struct weir_fw_image {
@@ -89,7 +90,8 @@ struct weir_fw_image {
 	__u32 scrubs_at;	/* __u64 for each rule, those of lists too: enum weir_fw_scrub */
 	/* The third line. */
 	__u32 gateways_at;	/* struct weir_fw_gateways, by weir_fw_rule.gateways */
-	__u32 unused[15];
+	__u32 owners_at;	/* struct weir_fw_owner, by weir_fw_criteria.flags */
+	__u32 unused[14];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -129,6 +131,7 @@ enum weir_fw_ask {
 	WEIR_FW_ASKS_CHANCE = 1 << 14,
 	WEIR_FW_ASKS_NO_REPLY = 1 << 15,  /* OpenBSD: no ICMP replies but neighbour adverts */
 	WEIR_FW_ASKS_SCTP_PORTS = 1 << 16, /* FreeBSD: SCTP has ports too */
+	WEIR_FW_ASKS_OWNER_SHIFT = 20,	   /* number of a struct weir_fw_owner; 0: none */
 };
 
 /* Whom a rule is about: one line, which a scan of the rules reads. */
@@ -156,6 +159,24 @@ struct weir_fw_criteria {
 };
 
 _Static_assert(sizeof(struct weir_fw_criteria) == 64, "criteria are one line");
+
+/* weir_fw_owner.user_how, .group_how */
+enum weir_fw_owner_how {
+	WEIR_FW_OWNER_ASKED = 1 << 0,
+	WEIR_FW_OWNER_NOT = 1 << 1,	  /* none of these */
+	WEIR_FW_OWNER_EQUALITY = 1 << 2,  /* an unknown one is compared, too */
+};
+
+#define WEIR_FW_OWNER_UNKNOWN 0xffffffffu
+
+/* Whose sockets a rule is about: `user` and `group`. */
+struct weir_fw_owner {
+	__u32 user[2];		/* first and last */
+	__u32 group[2];
+	__u32 user_how;		/* WEIR_FW_OWNER_* */
+	__u32 group_how;
+	__u32 unused[2];
+};
 
 /* weir_fw_rule.kind */
 enum weir_fw_rule_kind {

@@ -6,6 +6,7 @@
 #define WEIR_FW_JUDGE_H
 
 #include <weir/fw/gateway.h>
+#include <weir/fw/owner.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/routable.h>
 #include <weir/fw/rules.h>
@@ -58,9 +59,13 @@ static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packe
 						      WEIR_HIT_ALLOW_OPTIONS_A));
 }
 
-/* Finds what rules ask of routes, if they do. */
-static __always_inline void weir_fw_ask_routes(void *ctx, bool is_skb, struct weir_fw_packet *p)
+/* Finds what rules ask of sockets and routes, if they do. */
+static __always_inline void weir_fw_ask_kernel(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {
+	if (is_skb)
+		weir_owner_skb(ctx, p);
+	else
+		weir_owner_ingress(ctx, p);
 	if (!weir_fw_asks_routes(p))
 		return;
 	if (is_skb)
@@ -88,8 +93,8 @@ static __always_inline int weir_fw_ask_rules(void *ctx, bool is_skb, struct weir
 					    weir_at(struct weir_fw_rule, at)->id);
 		if (drop)
 			return drop;
-		/* It is another packet now: of it tables and routes are asked again. */
-		weir_fw_ask_routes(ctx, is_skb, p);
+		/* It is another packet now: of it tables and the kernel are asked again. */
+		weir_fw_ask_kernel(ctx, is_skb, p);
 		walk->asking.known[0] = 0;
 		walk->asking.known[1] = 0;
 		walk->asking.held[0] = 0;
@@ -132,7 +137,7 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 		log_rule = d->log_rule;
 		/* It is another packet now. */
 		if (scratch->before.is_translated)
-			weir_fw_ask_routes(ctx, is_skb, p);
+			weir_fw_ask_kernel(ctx, is_skb, p);
 		is_judged = weir_fw_begin(p, walk, d);
 		if (is_logged)
 			d->log_rule = log_rule;
@@ -175,7 +180,7 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
 	scratch->before.is_translated = 0;
-	weir_fw_ask_routes(ctx, is_skb, p);
+	weir_fw_ask_kernel(ctx, is_skb, p);
 	if (p->ruleset && weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_TRANSLATES)
 		weir_fw_ask_translating(ctx, is_skb, p, scratch);
 	else

@@ -172,6 +172,34 @@ static __always_inline bool weir_fw_header_holds(const struct weir_fw_packet *p,
 	}
 }
 
+/* pf_match_uid() of pf.c. */
+static __always_inline bool weir_fw_id_holds(__u32 id, __u32 first, __u32 last, __u32 how)
+{
+	if (!(how & WEIR_FW_OWNER_ASKED))
+		return true;
+	if (id == WEIR_FW_OWNER_UNKNOWN && !(how & WEIR_FW_OWNER_EQUALITY))
+		return false;
+	return (first <= id && id <= last) != !!(how & WEIR_FW_OWNER_NOT);
+}
+
+/* Whether a rule is about the owner of the packet's socket. FreeBSD asks of SCTP, too. */
+static __always_inline bool weir_fw_owner_holds(const struct weir_fw_packet *p, __u32 number)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+	bool has_socket = p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
+	struct weir_fw_owner __weir_arena *owner;
+
+	if (!has_socket && (p->protocol != WEIR_PROTOCOL_SCTP ||
+			    image->flags & WEIR_FW_IMAGE_OPENBSD))
+		return true;
+	owner = weir_at(struct weir_fw_owner,
+			p->ruleset + image->owners_at + (number - 1) * (__u32)sizeof(*owner));
+	return weir_fw_id_holds(has_socket ? p->user : WEIR_FW_OWNER_UNKNOWN, owner->user[0],
+				owner->user[1], owner->user_how) &&
+	       weir_fw_id_holds(has_socket ? p->group : WEIR_FW_OWNER_UNKNOWN, owner->group[0],
+				owner->group[1], owner->group_how);
+}
+
 /* What few rules ask for; chance is the last. */
 static __always_inline bool weir_fw_rest_holds(const struct weir_fw_packet *p,
 					       struct weir_fw_asking *asking, __u32 flags,
@@ -180,6 +208,9 @@ static __always_inline bool weir_fw_rest_holds(const struct weir_fw_packet *p,
 	__u32 slot = p->interface & 63;
 
 	if (!(c->received >> slot & 1))
+		return false;
+	if (flags >> WEIR_FW_ASKS_OWNER_SHIFT && !asking->fragment &&
+	    !weir_fw_owner_holds(p, flags >> WEIR_FW_ASKS_OWNER_SHIFT))
 		return false;
 	if (flags & WEIR_FW_ASKS_FRAGMENT && !asking->fragment)
 		return false;

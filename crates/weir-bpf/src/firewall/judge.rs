@@ -47,6 +47,9 @@ pub struct Subject {
     pub priority: u8,
     pub tag: u16,
     pub ruleset: u32,
+    /// Who has made its socket; `u32::MAX` if that is not known.
+    pub user: u32,
+    pub group: u32,
 }
 
 impl Subject {
@@ -74,6 +77,8 @@ impl Subject {
         put(subject::FLAGS, &self.flags.to_ne_bytes());
         put(subject::IP_BYTES, &self.ip_bytes.to_ne_bytes());
         put(subject::RULESET, &self.ruleset.to_ne_bytes());
+        put(subject::USER, &self.user.to_ne_bytes());
+        put(subject::GROUP, &self.group.to_ne_bytes());
         out
     }
 }

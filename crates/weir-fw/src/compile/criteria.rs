@@ -10,7 +10,7 @@ use weir_rules::resolve::{InterfaceFacts, Resolver};
 use weir_rules::value::{Af, Comparison, Direction, Modifiers, Operator, Text};
 
 use super::Slot;
-use crate::image::{Criteria, PlaceKind, asks, hooks};
+use crate::image::{Criteria, Ids, Owner, PlaceKind, asks, hooks, ids};
 
 /// A table that rules ask: one of the ruleset's, or what an interface has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,6 +37,9 @@ pub(super) struct Names<'a> {
     operand_indices: HashMap<[u8; 32], u32>,
     /// The first of the tables of slots, if rules ask for them.
     held_at: Option<u32>,
+    /// What rules ask of sockets.
+    pub(super) owners: Vec<Owner>,
+    owner_indices: HashMap<Owner, u32>,
 }
 
 impl<'a> Names<'a> {
@@ -57,6 +60,8 @@ impl<'a> Names<'a> {
             operands: Vec::new(),
             operand_indices: HashMap::new(),
             held_at: None,
+            owners: Vec::new(),
+            owner_indices: HashMap::new(),
         }
     }
 
@@ -131,6 +136,20 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// `user` and `group` as flags of criteria: the number of what they ask, from 1.
+    fn owner(&mut self, rule: &Rule) -> u32 {
+        if rule.user.is_none() && rule.group.is_none() {
+            return 0;
+        }
+        let owner = Owner { user: ids_of(rule.user), group: ids_of(rule.group) };
+        let count = u32::try_from(self.owners.len()).unwrap_or(u32::MAX);
+        let at = *self.owner_indices.entry(owner).or_insert(count);
+        if at == count {
+            self.owners.push(owner);
+        }
+        at.saturating_add(1) << asks::OWNER_SHIFT
+    }
+
     fn operand(&mut self, bytes: [u8; 32]) -> u32 {
         let at = u32::try_from(self.operands.len()).unwrap_or(u32::MAX);
         let found = *self.operand_indices.entry(bytes).or_insert(at);
@@ -194,6 +213,7 @@ impl<'a> Names<'a> {
             received: self.received(rule.received_on.as_ref()),
             protocol: rule.protocol.unwrap_or(0),
             hooks: hooks_of(rule),
+            flags: self.owner(rule),
             ..Criteria::default()
         };
         (criteria.from_kind, criteria.from) = self.place(&rule.from, anchor);
@@ -206,7 +226,8 @@ impl<'a> Names<'a> {
         ask(asks::ICMP_TYPE, rule.icmp.is_some());
         ask(asks::ICMP_CODE, rule.icmp.is_some_and(|icmp| icmp.code.is_some()));
         let looks_at_ports = rule.from.port.is_some() || rule.to.port.is_some();
-        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some());
+        let looks_at_socket = rule.user.is_some() || rule.group.is_some();
+        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some() || looks_at_socket);
         ask(asks::SCTP_PORTS, looks_at_ports && !is_openbsd);
         ask(asks::FRAGMENT, options.fragment);
         // A rule's TOS of 0 is no criterion in the kernel.
@@ -275,23 +296,42 @@ fn hooks_of(rule: &Rule) -> u8 {
     directions | families
 }
 
-/// First and last port, and whether those between them are the ones that fail. A first above the
-/// last is no port at all.
+/// First and last port, and whether those between them are the ones that fail.
 pub(super) fn ports(comparison: Option<Comparison<u16>>) -> ([u16; 2], bool) {
-    const NONE: [u16; 2] = [1, 0];
-    let Some(comparison) = comparison else {
+    let Some(Comparison { operator, first, second }) = comparison else {
         return ([0, u16::MAX], false);
     };
+    let (first, second) = (u32::from(first), u32::from(second));
+    let (ends, not) = range(Comparison { operator, first, second }, u16::MAX.into());
+    (ends.map(|end| u16::try_from(end).unwrap_or(u16::MAX)), not)
+}
+
+/// Users or groups; an unknown one is compared with `=` and `!=` alone (`pf_match_uid` of pf.c).
+fn ids_of(comparison: Option<Comparison<u32>>) -> Ids {
+    let Some(comparison) = comparison else {
+        return Ids::default();
+    };
+    let (range, not) = range(comparison, u32::MAX);
+    let by_equality = matches!(comparison.operator, Operator::Equal | Operator::NotEqual);
+    let flag = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+    Ids { range, how: ids::ASKED | flag(not, ids::NOT) | flag(by_equality, ids::EQUALITY) }
+}
+
+/// First and last of the numbers up to `max` that a comparison means, and whether those between
+/// them are the ones that fail. A first above the last is no number at all.
+fn range(comparison: Comparison<u32>, max: u32) -> ([u32; 2], bool) {
+    const NONE: [u32; 2] = [1, 0];
     let (first, second) = (comparison.first, comparison.second);
+    let above = |number: u32| number.checked_add(1).filter(|next| *next <= max);
     match comparison.operator {
         Operator::Equal => ([first, first], false),
         Operator::NotEqual => ([first, first], true),
         Operator::Less => (first.checked_sub(1).map_or(NONE, |last| [0, last]), false),
         Operator::LessEqual => ([0, first], false),
-        Operator::Greater => (first.checked_add(1).map_or(NONE, |from| [from, u16::MAX]), false),
-        Operator::GreaterEqual => ([first, u16::MAX], false),
+        Operator::Greater => (above(first).map_or(NONE, |from| [from, max]), false),
+        Operator::GreaterEqual => ([first, max], false),
         Operator::Inside => {
-            let ends = first.checked_add(1).zip(second.checked_sub(1));
+            let ends = above(first).zip(second.checked_sub(1));
             (ends.map_or(NONE, |(from, last)| [from, last]), false)
         }
         Operator::Outside => ([first, second], true),
@@ -312,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn port_operators_are_ranges() {
+    fn operators_are_ranges() {
         use Operator::*;
         for operator in
             [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Inside, Outside, Range]
@@ -323,6 +363,15 @@ mod tests {
                 for port in [0, 1, 4, 5, 6, 7, 8, 9, 10, 79, 80, 81, 65534, 65535] {
                     let holds = (from <= port && port <= last) != not;
                     assert_eq!(holds, comparison.holds(port), "{comparison:?} {port}");
+                }
+            }
+            for (first, second) in [(0, 0), (5, 9), (9, 5), (1000, u32::MAX), (u32::MAX, 0)] {
+                let comparison = Comparison { operator, first, second };
+                let ids = ids_of(Some(comparison));
+                let [from, last] = ids.range;
+                for id in [0, 4, 5, 6, 9, 10, 999, 1000, 1001, u32::MAX - 1, u32::MAX] {
+                    let holds = (from <= id && id <= last) != (ids.how & ids::NOT != 0);
+                    assert_eq!(holds, comparison.holds(id), "{comparison:?} {id}");
                 }
             }
         }

@@ -48,7 +48,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
         (Synproxy, FreeBsd, "pass in proto tcp synproxy state"),
         (Synproxy, FreeBsd, "set syncookies always"),
-        (User, FreeBsd, "pass out proto tcp user root"),
         (Os, FreeBsd, "pass in proto tcp from any os Linux"),
         (Rdomain, OpenBsd, "pass on rdomain 1"),
         (Rdomain, OpenBsd, "pass on ! rdomain 0"),

@@ -116,6 +116,8 @@ fn subject_of(packet: &Packet, ruleset: &Ruleset, scene: &Scene) -> Subject {
         priority: packet.prio.unwrap_or(0),
         tag: 0,
         ruleset: 0,
+        user: packet.user.unwrap_or(u32::MAX),
+        group: packet.group.unwrap_or(u32::MAX),
     }
 }
 

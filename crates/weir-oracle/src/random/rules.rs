@@ -406,6 +406,9 @@ fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut
     if features.received_on && criteria.direction == "out" && draw.happens(12) {
         words.put(draw.pick(&["received-on em0", "received-on lan", "! received-on em1"]));
     }
+    if features.owners && draw.happens(4) {
+        words.put(draw.pick(&["user root", "user != root", "group unknown", "user > 0"]));
+    }
 }
 
 fn state(draw: &mut Draw, features: &Features, words: &mut Words) {

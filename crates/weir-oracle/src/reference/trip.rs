@@ -225,11 +225,9 @@ impl<'a> Trip<'a> {
                 }
                 (self.packet.source, self.packet.destination) = ends;
                 self.inside = inside;
-                let states = &self.world.states;
                 let found = match had_state {
-                    true => states.find(state),
-                    // One that came later, if such a packet is its own.
-                    false => states.meet(state, self.dissected.packet.direction),
+                    true => self.world.states.find(state),
+                    false => self.came_later(state),
                 };
                 if let (Some((key, forward)), false) = (found, outcome == Outcome::Box) {
                     self.count_piece(key, forward);
@@ -242,6 +240,18 @@ impl<'a> Trip<'a> {
         let limit = self.world.limits.get(2).copied().unwrap_or(u32::MAX);
         let is_too_many = piece.offset_bytes == 0 && self.world.fragments.is_full(limit);
         is_too_many.then_some(Outcome::Blocked(DropReason::Memory, Answer::None))
+    }
+
+    /// A state that came after the first fragment, which had none: if such a packet would be its
+    /// own where it comes in, or else where it leaves.
+    fn came_later(&self, state: Key) -> Option<(Key, bool)> {
+        let states = &self.world.states;
+        let covers_out = |(key, forward): &(Key, bool)| {
+            let half = half_index(Direction::Out, *forward);
+            states.get(*key).is_some_and(|record| record.halves[half].is_some())
+        };
+        let leaves = || states.find(state).filter(covers_out);
+        states.meet(state, self.dissected.packet.direction).or_else(leaves)
     }
 
     /// A later fragment of a packet that was sent on, but for TCP, which would look for a header.
@@ -374,6 +384,9 @@ impl<'a> Trip<'a> {
         packet.direction = direction;
         packet.interface = interface.into();
         packet.received_on.clone_from(&self.received_on);
+        // What the box sends in a test run has a socket of the kernel's, which is root's.
+        let is_sent = direction == Direction::Out && self.received_on.is_none();
+        packet.user = is_sent.then_some(0);
         packet.tos = self.tos;
         packet.tag.clone_from(&self.tag);
         let mut draw_count = self.world.draw_count;

@@ -8,6 +8,7 @@ mod divert;
 mod limits;
 mod nat;
 mod network;
+mod owners;
 mod places;
 mod queues;
 mod real;

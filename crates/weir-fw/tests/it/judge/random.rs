@@ -275,6 +275,17 @@ fn options(random: &mut Random, out: &mut String, is_pass: bool) {
         out.push_str(random.pick(&[" probability 100%", " probability 0.00000001%"]));
     }
     if random.one_in(8) {
+        out.push_str(random.pick(&[
+            " user root",
+            " user != 80",
+            " user { 80, unknown }",
+            " user 80 <> 1000",
+            " user > 79 group 80",
+            " group != unknown",
+            " group < 80",
+        ]));
+    }
+    if random.one_in(8) {
         out.push_str(" allow-opts");
     }
     if random.one_in(15) {
@@ -418,6 +429,11 @@ pub(crate) fn packet(random: &mut Random) -> Packet {
             if is_v4 { &[0, 3, 5, 8, 11, 13, 14, 40] } else { &[1, 2, 128, 129, 135, 136, 200] };
         packet.icmp.kind = random.pick(kinds);
         packet.icmp.code = random.pick(&[0, 3, 4]);
+    }
+    // Others have no sockets.
+    if matches!(protocol, TCP | UDP) {
+        packet.user = random.pick(&[None, Some(0), Some(80), Some(1000)]);
+        packet.group = random.pick(&[None, Some(0), Some(80)]);
     }
     packet.tos = random.pick(&[0, 0, 0x10, 0x11, 0xb8]);
     packet.prio = random.pick(&[None, None, Some(0), Some(3), Some(5)]);

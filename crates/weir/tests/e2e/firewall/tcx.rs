@@ -23,7 +23,7 @@ use crate::turns::beside;
 /// The far end of the tunnel, and the box's address in it.
 const FAR: &str = "10.9.0.2";
 const FAR6: &str = "fd09::2";
-const NEAR: &str = "10.9.0.1";
+pub(super) const NEAR: &str = "10.9.0.1";
 
 /// What the far end may: port 7001 of the server and ping. Port 7005 comes in and may not leave.
 /// The client may speak to port 7003 of the far end, the box to all but port 7009 there.
@@ -38,11 +38,11 @@ pass proto { icmp icmp6 }
 ";
 
 /// A box with a tunnel `tun9` to somebody far away, whose way to everywhere it is.
-struct Site {
+pub(super) struct Site {
     // Before the namespaces: it ends with its interfaces.
     _ends: Tunnel,
-    far: NetnsGuard,
-    net: Network,
+    pub(super) far: NetnsGuard,
+    pub(super) net: Network,
 }
 
 /// An end of the tunnel gets its addresses, and is up.
@@ -59,7 +59,7 @@ fn set_up(netns: &Netns, name: &str, addresses: [&str; 2]) {
 }
 
 impl Site {
-    fn new(tag: &str, offload: Offload) -> Self {
+    pub(super) fn new(tag: &str, offload: Offload) -> Self {
         let net = Network::new(tag);
         let far = namespace(tag, "f");
         let ends: [(&Netns, &str); 2] = [(&net.router, "tun9"), (&far, "far0")];
