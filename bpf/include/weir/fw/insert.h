@@ -280,7 +280,8 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
 		shares = is_tracked && weir_bucket_shares_source(s, slot, d, half, reverse);
 		is_tracked &= !shares;
-		is_new = weir_limit_is_new(d, slot, half);
+		/* What another record is in the way of would be one more of the rule. */
+		is_new = is_other || weir_limit_is_new(d, slot, half);
 		if (is_new && !weir_limit_take_rule(p, d))
 			return WEIR_FW_REASON_STATE_LIMIT + 1;
 		if (shares)

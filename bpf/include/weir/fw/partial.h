@@ -5,7 +5,8 @@
  * skbuff.h), or of SCTP nothing. A veth has no hardware; the kernel remembers beside the packet
  * what is missing. A frame that XDP redirects loses that, and its receiver drops it. So what comes
  * by a veth and looks so is judged as ever, and forwarded by the kernel. A right checksum that
- * happens to be that sum (one in 65,536) takes the same way, and is none the worse for it.
+ * happens to be that sum (one in 65,536) is no missing one: what is changed in such a packet has to
+ * be changed in its checksum, too.
  */
 #ifndef WEIR_FW_PARTIAL_H
 #define WEIR_FW_PARTIAL_H
@@ -13,6 +14,7 @@
 #include <weir/checksum.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/parse.h>
+#include <weir/fw/sum.h>
 
 /* Where SCTP's checksum stands. */
 #define WEIR_SCTP_CHECKSUM_AT 8
@@ -53,7 +55,8 @@ __noinline int weir_fw_is_partial(struct xdp_md *ctx, const struct weir_fw_packe
 	sum = bpf_htons(p->protocol) + bpf_htons(bytes);
 	for (i = 0; i < 4; i++)
 		sum += (__u64)p->src[i] + p->dst[i];
-	return weir_fw_is_pseudo(sum, checksum);
+	return weir_fw_is_pseudo(sum, checksum) &&
+	       weir_checksum((__u32)weir_fw_sum_frame(ctx, p->l4_at, bytes) + sum);
 }
 
 #endif /* WEIR_FW_PARTIAL_H */

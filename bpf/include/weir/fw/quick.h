@@ -121,7 +121,7 @@ static __always_inline bool weir_quick_is_sane(const struct weir_quick *q)
 	       bytes <= message_bytes;
 }
 
-/* Whether the checksum of a sane message is still missing, which only the kernel knows of. */
+/* Whether the checksum of a sane message may be missing still: the longer way looks closer. */
 static __always_inline bool weir_quick_is_partial(const struct weir_quick *q)
 {
 	const struct weir_udp *udp = (void *)(q->ip + 1);

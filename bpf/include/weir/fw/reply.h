@@ -13,11 +13,11 @@
 #include <bpf/bpf_endian.h>
 #include <weir/checksum.h>
 #include <weir/fw/fib.h>
-#include <weir/fw/loop.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/sanity.h>
 #include <weir/fw/scratch.h>
 #include <weir/fw/state.h>
+#include <weir/fw/sum.h>
 
 /* net.inet.ip.ttl, and what hosts use. */
 #define WEIR_FW_REPLY_TTL 64
@@ -26,26 +26,6 @@
 #define WEIR_FW_QUOTE_BYTES_MAX (576 - sizeof(struct weir_ipv4) - sizeof(struct weir_icmp))
 /* An ICMPv6 error has at most 1280 (RFC 4443, section 3.1). */
 #define WEIR_FW_QUOTE6_BYTES_MAX (1280 - sizeof(struct weir_ipv6) - sizeof(struct weir_icmp))
-/* No packet that is summed is longer than its header can say. */
-#define WEIR_FW_CHUNK_COUNT_MAX (65536 / WEIR_FW_CHUNK_BYTES)
-
-/* The sum of words in memory, in their own order; never above 2^36. */
-static __always_inline __u64 weir_fw_sum_words(const __u32 *words, __u32 count)
-{
-	__u64 sum = 0;
-	__u32 i;
-
-	for (i = 0; i < count; i++)
-		sum += words[i];
-	return sum;
-}
-
-/* The same of two addresses of the packet, of its family. */
-static __always_inline __u64 weir_fw_sum_address(const __be32 *address, __u32 family)
-{
-	return family == WEIR_FW_INET ? address[0] : weir_fw_sum_words(address, 4);
-}
-
 /* Destination and source of the frame change places. */
 static __always_inline void weir_fw_turn_mac(__u32 *mac)
 {
@@ -154,41 +134,6 @@ static __always_inline bool weir_fw_fill_rst(void *l3, void *data_end,
 		weir_fw_put_rst(tcp, p);
 	}
 	return true;
-}
-
-/* The sum over a part of either hook's frame, whose words begin where the part does. */
-static __always_inline int weir_fw_sum(void *ctx, bool is_skb, __u32 at, __u32 bytes)
-{
-	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	__u32 sum = 0, i;
-
-	if (!scratch)
-		return 0;
-	for (i = weir_fw_bound(WEIR_FW_CHUNK_COUNT_MAX); i && bytes && weir_fw_may_loop; i--) {
-		__u32 part = bytes < WEIR_FW_CHUNK_BYTES ? bytes : WEIR_FW_CHUNK_BYTES;
-
-		if (part < WEIR_FW_CHUNK_BYTES)
-			__builtin_memset(scratch->chunk, 0, sizeof(scratch->chunk));
-		if (part < 1 || part > WEIR_FW_CHUNK_BYTES ||
-		    weir_fw_load(ctx, is_skb, at, scratch->chunk, part))
-			break;
-		sum = bpf_csum_diff(0, 0, (__be32 *)scratch->chunk, sizeof(scratch->chunk), sum);
-		at += part;
-		bytes -= part;
-	}
-	return sum;
-}
-
-__noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
-{
-	return weir_fw_sum(ctx, false, at, bytes);
-}
-
-/* The sum of the pseudo-header of a TCP segment. */
-static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p)
-{
-	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
-	       bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(weir_fw_message_bytes(p));
 }
 
 /* Whether a segment that is to be answered by a RST has the right checksum. */

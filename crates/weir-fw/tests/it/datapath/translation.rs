@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use weir_bpf::firewall::layout::{control, table};
+use weir_bpf::firewall::layout::{INTERFACE_VETH, control, interface, table};
 use weir_bpf::firewall::sweep::{self, Filter, Mode};
 use weir_fw::compile::known::Known;
 use weir_fw::engine::counters::{live_counts, of_rule};
@@ -13,7 +13,7 @@ use weir_rules::Dialect;
 use weir_wire::{checksum, icmp, ipv4, ipv6, tcp, udp};
 
 use super::frames::{ETH_BYTES, Ends, Segment, fragment};
-use super::rig::{PEER_MAC, Rig};
+use super::rig::{PEER_MAC, Rig, SLOT};
 
 const DROP: i32 = 1;
 const PASS: i32 = 2;
@@ -665,4 +665,39 @@ fn a_source_keeps_its_address_of_a_sticky_pool() {
         given.insert(first);
     }
     assert_eq!(given.into_iter().collect::<Vec<_>>(), ["10.0.1.2", "10.0.1.7"]);
+}
+
+/// A segment over IPv4 whose right checksum is what stands in the place of one that is missing: the
+/// sum of the pseudo-header.
+fn ambiguous(ends: &Ends, segment: &Segment) -> Vec<u8> {
+    let is_so = |frame: &Vec<u8>| {
+        let packet = &frame[ETH_BYTES..];
+        let half = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+        let bytes = u32::try_from(packet.len() - 20).expect("it is short");
+        let sum: u32 = (12..20).step_by(2).map(half).sum::<u32>() + 6 + bytes;
+        half(36) == (sum & 0xffff) + (sum >> 16)
+    };
+    let tried = (0..=u16::MAX).map(|word| ends.tcp(segment, &word.to_be_bytes()));
+    tried.into_iter().find(is_so).expect("each checksum comes up")
+}
+
+#[test]
+fn a_right_checksum_that_looks_missing_stays_right() {
+    let Some(rig) = Rig::with_rules("ambiguous", NAT) else { return };
+    let at = rig.firewall.regions().interfaces.at + SLOT[0] * interface::SIZE_BYTES;
+    let arena = rig.firewall.arena();
+    let flags = arena.read32(at + interface::FLAGS);
+    arena.write32(at + interface::FLAGS, flags | INTERFACE_VETH);
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    let syn = Segment { ports: (1000, 80), flags: 0x02, ..Segment::default() };
+    assert_eq!(rig.receive(0, &ends.tcp(&syn, &[])).action, REDIRECT);
+    let data = Segment { sequence: 1, flags: 0x10, ..syn };
+    let verdict = rig.receive(0, &ambiguous(&ends, &data));
+    assert_eq!(verdict.action, REDIRECT);
+    assert_eq!(seen(&verdict.frame).src.0, address("10.0.2.1"));
+    // One that is missing is the kernel's to make.
+    let mut missing = ambiguous(&ends, &data);
+    let last = missing.len() - 1;
+    missing[last] ^= 1;
+    assert_eq!(rig.receive(0, &missing).action, PASS);
 }
