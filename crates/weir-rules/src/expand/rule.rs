@@ -367,8 +367,8 @@ impl Expander<'_> {
         self.product(&template, rules)
     }
 
-    /// Two rules for each interface: its network elsewhere, and its own address. As with pfctl, none
-    /// where it has no address.
+    /// Two rules for each interface: its network elsewhere, and its own address. As with pfctl,
+    /// none where it has no address.
     pub(super) fn antispoof(
         &mut self,
         antispoof: &ast::Antispoof,
