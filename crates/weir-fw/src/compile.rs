@@ -383,7 +383,9 @@ impl<'a> Builder<'a> {
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
         flag(image_flags::OWNERS, !self.names.owners.is_empty());
-        let is_plain = !translates && self.gateways.is_empty();
+        let proxies = decides(decision::SYNPROXY);
+        flag(image_flags::PROXIES, proxies);
+        let is_plain = !translates && !proxies && self.gateways.is_empty();
         flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
         let header = Header {

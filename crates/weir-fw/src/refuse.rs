@@ -5,12 +5,14 @@
 //! is. Nothing is left out silently. What is accepted although it changes nothing here draws a
 //! warning.
 
+use std::collections::HashSet;
+
 use weir_rules::ast::Queue;
 use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
+use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions, Syncookies};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -93,8 +95,8 @@ refusals! {
         "states are limited only by max, max-src-states and the like";
     PacketRate: "max-pkt-rate",
         "rates of packets are not limited";
-    Synproxy: "synproxy state, set syncookies",
-        "handshakes are not proxied";
+    SyncookiesAdaptive: "set syncookies adaptive",
+        "half-open states are not counted";
     Os: "os",
         "there are no fingerprints of operating systems";
     Rdomain: "on rdomain other than 0",
@@ -175,7 +177,9 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
     }
     found.rules(&ruleset.main);
     found.list.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
-    found.list.dedup();
+    // A rule is expanded to several, which are refused for the same.
+    let mut seen = HashSet::new();
+    found.list.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     found.list
 }
 
@@ -253,7 +257,7 @@ impl Found {
             | Setting::HostId(_)
             | Setting::Optimization(_)
             | Setting::StateDefaults(_)
-            | Setting::Syncookies(Syncookies::Never)
+            | Setting::Syncookies(Syncookies::Never | Syncookies::Always)
             | Setting::FailPolicy(BlockReturn::Drop)
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
@@ -269,7 +273,9 @@ impl Found {
                 }
             }
             Setting::Reassemble { .. } => self.refuse(Refusal::ReassembleNoDf, span),
-            Setting::Syncookies(_) => self.refuse(Refusal::Synproxy, span),
+            Setting::Syncookies(Syncookies::Adaptive { .. }) => {
+                self.refuse(Refusal::SyncookiesAdaptive, span);
+            }
             Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
             Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
             Setting::Debug(_) => self.warn(span, "set debug", "`weir fw run` has its own messages"),
@@ -388,7 +394,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Os, rule.os.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
         (Refusal::SetDelay, options.set.delay_ms.is_some()),
-        (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
         (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
         (Refusal::Dummynet, options.dummynet.is_some()),

@@ -13,7 +13,7 @@ use crate::dialect::Dialect;
 use crate::source::Span;
 use crate::value::{
     Af, BlockReturn, Comparison, Direction, KeepState, Log, MapEPortSet, Modifiers, PoolKind,
-    RouteKind, RuleOptions, Setting, Text, WeirStages,
+    RouteKind, RuleOptions, Setting, Syncookies, Text, WeirStages,
 };
 
 /// A compiled ruleset.
@@ -95,6 +95,8 @@ pub struct Settings {
     pub state_reserve: u32,
     /// `set weir-stages`
     pub stages: WeirStages,
+    /// `set syncookies`
+    pub syncookies: Syncookies,
     /// `set optimization`
     pub optimization: Text,
     /// `set ruleset-optimization`
@@ -118,6 +120,7 @@ impl Default for Settings {
             hash_size: None,
             state_reserve: 0,
             stages: WeirStages::default(),
+            syncookies: Syncookies::Never,
             optimization: "normal".into(),
             ruleset_optimization: None,
             debug: None,

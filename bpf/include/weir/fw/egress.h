@@ -25,6 +25,8 @@ static __always_inline int weir_fw_judge_egress(struct __sk_buff *skb, bool has_
 		return TCX_NEXT;
 	if (weir_fw_is_answer(skb, true))
 		return TCX_NEXT;
+	/* It is translated as any other. */
+	weir_proxy_takes_mark(skb);
 	if (!scratch)
 		return TCX_DROP;
 	p = weir_fw_begin_skb(skb, scratch, WEIR_FW_OUT);

@@ -32,7 +32,8 @@ static __always_inline int weir_fw_judge_entry(struct __sk_buff *skb, bool has_l
 
 	weir_uses_arena();
 	/* A copy of what the box has sent to a group, which was judged there. */
-	if (skb->pkt_type == PACKET_LOOPBACK || weir_fw_is_answer(skb, false))
+	if (skb->pkt_type == PACKET_LOOPBACK || weir_fw_is_answer(skb, false) ||
+	    weir_proxy_takes_mark(skb))
 		return TCX_NEXT;
 	if (!scratch)
 		return TCX_DROP;

@@ -72,7 +72,7 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 	if (weir_state_is_tracked_here(p, hit)) {
 		hit->flags |= WEIR_HIT_TRACKED;
 		if (weir_state_is_modulated(s))
-			seq = weir_modulate_error(along, from);
+			seq = weir_modulate_error(along, slot, from);
 		if (along->protocol == WEIR_PROTOCOL_TCP && !(s->control & WEIR_STATE_SLOPPY) &&
 		    !weir_error_in_window(s, from, seq))
 			result = weir_state_drop(hit, WEIR_FW_REASON_STATE_MISMATCH);

@@ -110,6 +110,7 @@ enum {
 };
 
 #define WEIR_TCP_OPTIONS_BYTES_MAX 40
+#define WEIR_TCP_OPTION_MSS_BYTES 4
 
 /*
  * The size of the option at a place in so many bytes of options (RFC 9293, section 3.2), 1 of

@@ -47,6 +47,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_SCRUB_ALL = 1 << 15, /* and not SYNs alone */
 	WEIR_FW_IMAGE_GATEWAYS = 1 << 16, /* some rule has `route-to` or `reply-to` */
 	WEIR_FW_IMAGE_OWNERS = 1 << 17, /* some rule asks for `user` or `group` */
+	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state` */
 };
 
 struct weir_fw_image {
@@ -213,7 +214,7 @@ enum weir_fw_answer {
 #define WEIR_FW_DECISIONS_OF_STATES                                                       \
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
-	 WEIR_DECISION_MODULATE)
+	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

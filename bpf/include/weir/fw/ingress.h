@@ -14,6 +14,7 @@
 #include <weir/fw/log.h>
 #include <weir/fw/modulate.h>
 #include <weir/fw/partial.h>
+#include <weir/fw/proxy.h>
 #include <weir/fw/quick.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply.h>
@@ -98,6 +99,8 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	if (!scratch)
 		return weir_fw_drop(p, WEIR_DROP(INTERNAL));
 	d = &scratch->decision;
+	if (weir_proxy_is_asked(p, d))
+		return weir_proxy_greet_ingress(ctx, p);
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->flags & WEIR_PACKET_TRANSLATED)
 		weir_fw_recall_ingress(ctx, p);
@@ -321,6 +324,10 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 	/* Where nothing is filtered, the way out looks at an error again. */
 	if (found == WEIR_STATE_DROP && !weir_fw_is_skipped_error(p))
 		return weir_fw_refuse_ingress(ctx, p, hit);
+	if (weir_proxy_may_call(p, hit) && weir_proxy_call_ingress(ctx, p, hit))
+		return weir_fw_drop(p, WEIR_DROP(PROTO_CKSUM));
+	if (weir_proxy_completes(p, hit))
+		p->flags |= WEIR_PACKET_STAY;
 	if (hit->covered[WEIR_FW_IN] && !is_skipped && weir_fw_has_wrong_options(p, hit))
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (p->flags & WEIR_PACKET_FOLLOWS) {

@@ -34,6 +34,14 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
 }
 
+/* The next hop of the gateway that was is forgotten. */
+static __always_inline void weir_bucket_give_gateway(weir_line *s, __u32 reverse, __u16 gateway)
+{
+	__u16 kept = weir_state_is_proxied(s) ? s->next_hop[reverse] & WEIR_STATE_NEXT_HOP_MASK : 0;
+
+	s->next_hop[reverse] = gateway << WEIR_STATE_GATEWAY_SHIFT | kept;
+}
+
 /*
  * A record gets the gateways of a half. Where a packet leaves has the last word: `route-to` of a
  * rule for that side, as `reply-to` of one for the other.
@@ -46,9 +54,9 @@ static __always_inline void weir_bucket_give_gateways(weir_line *s,
 	bool is_last = p->direction == WEIR_FW_OUT;
 
 	if (d->gateway && (is_last || !(s->next_hop[reverse] >> WEIR_STATE_GATEWAY_SHIFT)))
-		s->next_hop[reverse] = d->gateway << WEIR_STATE_GATEWAY_SHIFT;
+		weir_bucket_give_gateway(s, reverse, d->gateway);
 	if (d->gateway_back && (!is_last || !(s->next_hop[!reverse] >> WEIR_STATE_GATEWAY_SHIFT)))
-		s->next_hop[!reverse] = d->gateway_back << WEIR_STATE_GATEWAY_SHIFT;
+		weir_bucket_give_gateway(s, !reverse, d->gateway_back);
 }
 
 /* Of what weir_bucket_add_half() does. */
@@ -317,17 +325,22 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
  */
 static __always_inline void weir_state_modulate(const struct weir_fw_packet *p,
 						const struct weir_fw_decision *d,
-						const struct weir_fw_hit *hit)
+						struct weir_fw_hit *hit)
 {
 	weir_line *s = weir_state_line(hit->slot);
 
+	if (p->flags & WEIR_PACKET_PROXIED && !weir_state_is_proxied(s)) {
+		weir_proxied_open(s, p->ack - 1);
+		hit->flags |= WEIR_HIT_PROXIED;
+		return;
+	}
 	if (!(d->flags & WEIR_DECISION_MODULATE) || p->protocol != WEIR_PROTOCOL_TCP ||
 	    (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) != WEIR_TCP_SYN ||
 	    weir_state_is_modulated(s))
 		return;
 	s->wscale[1] |= WEIR_WSCALE_MODULATED;
 	s->control |= WEIR_STATE_SCRUB;
-	weir_modulate_packet(p, hit->reverse);
+	weir_modulate_packet(p, hit->slot, hit->reverse);
 }
 
 /* Whether an alias was made for the other half than that of a new record's first packet. */

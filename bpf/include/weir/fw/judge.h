@@ -215,7 +215,10 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	int alias = 0, drop;
 
 	if (!weir_fw_makes_state(p, &scratch->decision))
-		return 0;
+		/* The rules have changed since the box has answered. */
+		return p->flags & WEIR_PACKET_PROXIED && hit->slot == WEIR_FW_SLOT_NONE ?
+			       WEIR_DROP(STATE_MISMATCH) :
+			       0;
 	if (scratch->decision.scrub)
 		number = weir_scrub_keep(scratch->decision.scrub);
 	/* What there is no room for is done to the first packet alone. */

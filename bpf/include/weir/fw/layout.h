@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 14,
+	WEIR_FW_LAYOUT_VERSION = 15,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -239,6 +239,8 @@ enum weir_wscale {
 	WEIR_WSCALE_SOURCE_A_IS_1 = 0x10,
 	WEIR_WSCALE_MODULATED = 0x20, /* `modulate state`: modulate.h */
 	WEIR_WSCALE_SOURCE_B_IS_1 = 0x40,
+	/* In wscale[1] of a modulated record, in the place of a scale: proxied.h. */
+	WEIR_WSCALE_PROXIED = 0x0f,
 };
 
 /* In wscale[0]: a half that is counted among its source's connections. */

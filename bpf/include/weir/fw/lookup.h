@@ -76,6 +76,10 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
 	/* What few packets need. */
+	if (control & WEIR_STATE_SCRUB && weir_state_is_proxied(s)) {
+		hit->flags |= WEIR_HIT_PROXIED;
+		hit->next_hop = 0;
+	}
 	if (control & (WEIR_STATE_LOG_ALL | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
 	    (p->tcp_flags & WEIR_TCP_SYN && weir_fw_scrubs_states()))
 		weir_bucket_report_rules(slot, hit);
@@ -194,7 +198,7 @@ __noinline __u32 weir_bucket_seen(const struct weir_fw_packet *p __arg_nonnull, 
 
 	if (!weir_state_is_modulated(s))
 		return lo;
-	return lo + weir_modulator_of(weir_modulator(p->hash), end);
+	return lo + weir_modulator_of(weir_modulator(s, p->hash), end);
 }
 
 /* What a packet that does not fit its record means. */
@@ -207,6 +211,10 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 		if (tracked == WEIR_TCP_OVER)
 			return weir_state_drop(hit, WEIR_FW_REASON_SRC_LIMIT);
 		return WEIR_STATE_MISS;
+	}
+	if (tracked == WEIR_PROXIED_WAITS) {
+		hit->flags |= WEIR_HIT_PROXY_WAITS;
+		return WEIR_STATE_HIT;
 	}
 	if (tracked & WEIR_TCP_SEND_RST)
 		hit->flags |= WEIR_HIT_SEND_RST;
@@ -239,6 +247,11 @@ static __always_inline int weir_state_found(struct weir_fw_packet *p, struct wei
 		tracked = weir_bucket_track(p, s, slot, reverse);
 		if (tracked != WEIR_TCP_FITS)
 			result = weir_bucket_misfit(p, home, slot, tracked, hit);
+	}
+	/* By now it may have been answered. */
+	if (hit->flags & WEIR_HIT_PROXIED && !(hit->flags & WEIR_HIT_CHALLENGE)) {
+		hit->proxied.number = weir_proxied_number(s);
+		hit->proxied.first = s->seq[0].lo;
 	}
 	weir_state_unlock(home, weir_state_line(home)->control);
 	return result;
@@ -367,7 +380,7 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 	__u32 home, match;
 	weir_line *s;
 
-	if (hit->slot == WEIR_FW_SLOT_NONE)
+	if (hit->slot == WEIR_FW_SLOT_NONE || hit->flags & WEIR_HIT_PROXIED)
 		return;
 	home = weir_state_lock_bucket(p->hash, p->cpu);
 	if (home == WEIR_STATE_BUCKET_NONE)

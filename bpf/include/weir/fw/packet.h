@@ -50,6 +50,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_FOLLOWS_TRANSLATED = 1 << 24, /* its first fragment has been translated */
 	WEIR_PACKET_MERGED = 1 << 25,	     /* segments in one (GSO): longer than the MTU */
 	WEIR_PACKET_ROUTED = 1 << 26,	     /* its gateway is a rule's, and in no state */
+	WEIR_PACKET_PROXIED = 1 << 27,	     /* a SYN, made of an ACK with this `ack`: proxy.h */
 };
 
 struct weir_fw_packet {
@@ -114,6 +115,7 @@ enum weir_decision_flag {
 	WEIR_DECISION_SOURCE_TRACK = 1 << 10,
 	WEIR_DECISION_RESERVED = 1 << 11,    /* a management rule: may use reserved states */
 	WEIR_DECISION_MODULATE = 1 << 12,    /* sequence numbers are changed */
+	WEIR_DECISION_SYNPROXY = 1 << 13,    /* the box shakes hands first: proxy.h */
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 };
 

@@ -79,29 +79,55 @@ static __always_inline void weir_fw_note_challenge(struct weir_fw_packet *p,
 	p->seq = hit->challenge[1];
 }
 
-/* The segment itself, as pf_return() makes it, or the ACK. */
-static __always_inline void weir_fw_put_rst(struct weir_tcp *tcp, const struct weir_fw_packet *p)
-{
-	bool is_challenge = p->flags & WEIR_PACKET_CHALLENGE;
-	__u32 ack = p->seq;
-	__u64 sum;
+/* A TCP segment without data, from who has sent a packet to whom that is for, or the other way. */
+struct weir_fw_segment {
+	__u32 seq;
+	__u32 ack;
+	__u16 window;
+	__u16 mss;		/* as an option; 0: there is none */
+	__u8 flags;		/* WEIR_TCP_* */
+	__u8 ttl;
+	__u8 is_answer;		/* it goes back */
+	__u8 is_partial;	/* its checksum is made later: partial.h */
+};
 
-	if (!is_challenge)
-		ack += p->payload_bytes + !!(p->tcp_flags & WEIR_TCP_SYN) +
-		       !!(p->tcp_flags & WEIR_TCP_FIN);
-	tcp->src = p->dst_port;
-	tcp->dst = p->src_port;
-	tcp->seq = bpf_htonl(p->ack);
-	tcp->ack = bpf_htonl(ack);
-	tcp->offset = sizeof(*tcp) / 4 << 4;
-	tcp->flags = is_challenge ? WEIR_TCP_ACK : WEIR_TCP_RST | WEIR_TCP_ACK;
-	tcp->window = 0;
+/* Of its TCP header. */
+static __always_inline __u32 weir_fw_segment_bytes(const struct weir_fw_segment *t)
+{
+	return sizeof(struct weir_tcp) + (t->mss ? WEIR_TCP_OPTION_MSS_BYTES : 0);
+}
+
+static __always_inline bool weir_fw_put_segment(struct weir_tcp *tcp, void *data_end,
+						const struct weir_fw_packet *p,
+						const struct weir_fw_segment *t)
+{
+	__u32 bytes = weir_fw_segment_bytes(t);
+	__be32 *option = (void *)(tcp + 1);
+	__u64 sum = 0, pseudo;
+
+	if ((void *)(tcp + 1) > data_end)
+		return false;
+	if (t->mss) {
+		if ((void *)(option + 1) > data_end)
+			return false;
+		*option = bpf_htonl((__u32)WEIR_TCP_OPTION_MSS << 24 |
+				    WEIR_TCP_OPTION_MSS_BYTES << 16 | t->mss);
+		sum += *option;
+	}
+	tcp->src = t->is_answer ? p->dst_port : p->src_port;
+	tcp->dst = t->is_answer ? p->src_port : p->dst_port;
+	tcp->seq = bpf_htonl(t->seq);
+	tcp->ack = bpf_htonl(t->ack);
+	tcp->offset = bytes / 4 << 4;
+	tcp->flags = t->flags;
+	tcp->window = bpf_htons(t->window);
 	tcp->checksum = 0;
 	tcp->urgent = 0;
-	sum = weir_fw_sum_words((__u32 *)tcp, sizeof(*tcp) / 4);
-	sum += weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
-	sum += bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(sizeof(*tcp));
-	tcp->checksum = weir_checksum(sum);
+	sum += weir_fw_sum_words((__u32 *)tcp, sizeof(*tcp) / 4);
+	pseudo = weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
+		 bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
+	tcp->checksum = t->is_partial ? ~weir_checksum(pseudo) : weir_checksum(sum + pseudo);
+	return true;
 }
 
 static __always_inline __u32 weir_fw_ip_header_bytes(__u32 family)
@@ -110,30 +136,49 @@ static __always_inline __u32 weir_fw_ip_header_bytes(__u32 family)
 }
 
 /* Fills a packet of the right size. */
+static __always_inline bool weir_fw_fill_segment(void *l3, void *data_end,
+						 const struct weir_fw_packet *p,
+						 const struct weir_fw_segment *t)
+{
+	const __be32 *src = t->is_answer ? p->dst : p->src;
+	const __be32 *dst = t->is_answer ? p->src : p->dst;
+	__u32 bytes = weir_fw_segment_bytes(t);
+
+	if (p->family == WEIR_FW_INET) {
+		struct weir_ipv4 *ip = l3;
+
+		if ((void *)(ip + 1) > data_end)
+			return false;
+		weir_fw_put_ipv4(ip, src[0], dst[0], WEIR_PROTOCOL_TCP, t->ttl,
+				 sizeof(*ip) + bytes);
+		return weir_fw_put_segment((void *)(ip + 1), data_end, p, t);
+	} else {
+		struct weir_ipv6 *ip = l3;
+
+		if ((void *)(ip + 1) > data_end)
+			return false;
+		weir_fw_put_ipv6(ip, src, dst, WEIR_PROTOCOL_TCP, t->ttl, bytes);
+		return weir_fw_put_segment((void *)(ip + 1), data_end, p, t);
+	}
+}
+
+/* The segment that refuses a packet, as pf_return() makes it, or the ACK. */
 static __always_inline bool weir_fw_fill_rst(void *l3, void *data_end,
 					     const struct weir_fw_packet *p, __u8 ttl)
 {
-	if (!ttl)
-		ttl = WEIR_FW_REPLY_TTL;
-	if (p->family == WEIR_FW_INET) {
-		struct weir_ipv4 *ip = l3;
-		struct weir_tcp *tcp = (void *)(ip + 1);
+	bool is_challenge = p->flags & WEIR_PACKET_CHALLENGE;
+	struct weir_fw_segment t = {
+		.seq = p->ack,
+		.ack = p->seq,
+		.flags = is_challenge ? WEIR_TCP_ACK : WEIR_TCP_RST | WEIR_TCP_ACK,
+		.ttl = ttl ? ttl : WEIR_FW_REPLY_TTL,
+		.is_answer = true,
+	};
 
-		if ((void *)(tcp + 1) > data_end)
-			return false;
-		weir_fw_put_ipv4(ip, p->dst[0], p->src[0], WEIR_PROTOCOL_TCP, ttl,
-				 sizeof(*ip) + sizeof(*tcp));
-		weir_fw_put_rst(tcp, p);
-	} else {
-		struct weir_ipv6 *ip = l3;
-		struct weir_tcp *tcp = (void *)(ip + 1);
-
-		if ((void *)(tcp + 1) > data_end)
-			return false;
-		weir_fw_put_ipv6(ip, p->dst, p->src, WEIR_PROTOCOL_TCP, ttl, sizeof(*tcp));
-		weir_fw_put_rst(tcp, p);
-	}
-	return true;
+	if (!is_challenge)
+		t.ack += p->payload_bytes + !!(p->tcp_flags & WEIR_TCP_SYN) +
+			 !!(p->tcp_flags & WEIR_TCP_FIN);
+	return weir_fw_fill_segment(l3, data_end, p, &t);
 }
 
 /* Whether a segment that is to be answered by a RST has the right checksum. */

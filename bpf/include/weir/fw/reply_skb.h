@@ -86,10 +86,11 @@ static __always_inline bool weir_fw_reshape(struct __sk_buff *skb, __u32 l3_at, 
 	       !bpf_skb_change_tail(skb, l3_at + bytes, 0);
 }
 
-/* The answer in the CPU's scratch takes the packet's place; the link's header is turned round. */
+/* What the CPU's scratch has takes the packet's place; the link's header may be turned round. */
 static __always_inline bool weir_fw_put_answer(struct __sk_buff *skb,
 					       struct weir_fw_scratch *scratch,
-					       const struct weir_fw_packet *p, __u32 bytes)
+					       const struct weir_fw_packet *p, __u32 bytes,
+					       bool turns)
 {
 	__u32 *mac = scratch->mac;
 
@@ -98,7 +99,8 @@ static __always_inline bool weir_fw_put_answer(struct __sk_buff *skb,
 	if (p->l3_at) {
 		if (bpf_skb_load_bytes(skb, 0, mac, sizeof(scratch->mac)))
 			return false;
-		weir_fw_turn_mac(mac);
+		if (turns)
+			weir_fw_turn_mac(mac);
 	}
 	if (!weir_fw_reshape(skb, p->l3_at, bytes))
 		return false;
@@ -171,7 +173,7 @@ __noinline int weir_fw_reply_skb(struct __sk_buff *skb,
 	} else {
 		return TCX_DROP;
 	}
-	if (!bytes || !weir_fw_put_answer(skb, scratch, p, bytes)) {
+	if (!bytes || !weir_fw_put_answer(skb, scratch, p, bytes, true)) {
 		weir_fw_table_counters(p->cpu)->unanswered++;
 		return TCX_DROP;
 	}

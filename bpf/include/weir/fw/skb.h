@@ -18,6 +18,7 @@
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
 #include <weir/fw/modulate.h>
+#include <weir/fw/proxy_skb.h>
 #include <weir/fw/queue.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply_skb.h>
@@ -40,6 +41,8 @@ __noinline int weir_fw_obey_skb(struct __sk_buff *skb, struct weir_fw_packet *p 
 	if (!scratch)
 		return WEIR_DROP(INTERNAL);
 	d = &scratch->decision;
+	if (weir_proxy_is_asked(p, d))
+		return WEIR_PROXY_GREETS;
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->direction == WEIR_FW_IN && p->flags & WEIR_PACKET_TRANSLATED)
 		weir_fw_recall_skb(skb, p);
@@ -219,6 +222,10 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	}
 	if (found == WEIR_STATE_DROP)
 		return hit->reason + 1;
+	if (!is_out && weir_proxy_may_call(p, hit) && weir_proxy_call_skb(skb, p, hit))
+		return WEIR_DROP(PROTO_CKSUM);
+	if (is_out && weir_proxy_completes(p, hit) && weir_proxy_complete_skb(skb, p, hit))
+		return WEIR_DROP(MEMORY);
 	/* The state that had the gateway has just ended. */
 	if (is_out && p->gateway && hit->slot == WEIR_FW_SLOT_NONE) {
 		p->gateway = 0;
@@ -285,6 +292,8 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		weir_state_touch(p);
 		drop = weir_fw_let_through(skb, p, hit, direction);
 	}
+	if (drop == WEIR_PROXY_GREETS)
+		return weir_proxy_greet_skb(skb, p);
 	if (drop)
 		return weir_fw_refuse_skb(skb, p, hit, drop);
 	/* What is for many goes where the kernel sends it. */

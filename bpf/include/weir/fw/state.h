@@ -26,13 +26,21 @@ enum {
 	WEIR_HIT_ALLOW_OPTIONS_B = 1 << 5, /* half B's packets may have IP options */
 	WEIR_HIT_CHALLENGE = 1 << 6, /* of a drop: answer with an ACK, of `challenge` */
 	WEIR_HIT_TRANSLATED = 1 << 7, /* on its way out the packet gets the source `wire` */
+	WEIR_HIT_PROXIED = 1 << 8,    /* proxied.h: `proxied` is there */
+	WEIR_HIT_PROXY_WAITS = 1 << 9, /* the packet becomes the SYN that is not answered yet */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
 struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
 	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
-	__u32 challenge[2];	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement */
+	union {
+		__u32 challenge[2]; /* WEIR_HIT_CHALLENGE: sequence and acknowledgement */
+		struct {
+			__u32 number;	/* of the record */
+			__u32 first;	/* sequence number of the SYN that waits */
+		} proxied;
+	};
 	__be32 wire[4];		/* WEIR_HIT_TRANSLATED: source where the packet leaves */
 	__be16 wire_port;
 	__u16 next_hop;		/* in the packet's direction; 0: not known */
@@ -43,7 +51,7 @@ struct weir_fw_hit {
 				 * weir_state_covers_out() */
 	__u8 if_bound;
 	__u8 interface[2];	/* slots that halves are bound to, by the packet's hook; 0: any */
-	__u8 flags;		/* WEIR_HIT_* */
+	__u16 flags;		/* WEIR_HIT_* */
 	__u8 reason;		/* of WEIR_STATE_DROP: WEIR_FW_REASON_* */
 	__u8 scrub[2];		/* numbers of what packets of half A, half B are changed by */
 	__u8 gateway;		/* number of that of the packet's direction; 0: none */

@@ -176,7 +176,9 @@ struct weir_sweep_run {
 
 static __always_inline bool weir_sweep_is_stale(weir_line *s, __u32 generation)
 {
-	return s->generation && (__u16)(generation - s->generation) > WEIR_SWEEP_GENERATION_AGE_MAX;
+	return s->generation &&
+	       (__u16)(generation - s->generation) > WEIR_SWEEP_GENERATION_AGE_MAX &&
+	       !weir_state_is_proxied(s);
 }
 
 /* Whether a record has to go; forgets a next hop that is too old. */

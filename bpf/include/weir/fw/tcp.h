@@ -262,8 +262,13 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 		    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_ESTABLISHED)
 			return (WEIR_FW_REASON_STATE_MISMATCH + 1) | WEIR_TCP_CHALLENGE;
 	}
-	if (control & WEIR_STATE_SCRUB && weir_state_is_modulated(s))
-		ack = weir_modulate_packet(p, reverse);
+	if (control & WEIR_STATE_SCRUB && weir_state_is_modulated(s)) {
+		result = weir_state_is_proxied(s) ? weir_proxied_track(p, slot, reverse) :
+						    WEIR_PROXIED_FITS;
+		if (result != WEIR_PROXIED_FITS)
+			return result;
+		ack = weir_modulate_packet(p, slot, reverse);
+	}
 	if (control & WEIR_STATE_SLOPPY) {
 		weir_tcp_sloppy(flags, &source, &other);
 		is_in_window = true;

@@ -3,7 +3,7 @@
 use weir_bpf::firewall::layout::{answers, log_flags, source_flags};
 use weir_rules::ir::{Action, Rule};
 use weir_rules::names;
-use weir_rules::value::{BlockReturn, Flush, KeepState, SourceTrack, StateOptions};
+use weir_rules::value::{BlockReturn, Flush, KeepState, SourceTrack, StateOptions, Syncookies};
 
 use super::criteria::Names;
 use super::known::Known;
@@ -49,11 +49,15 @@ impl Names<'_> {
         }
         if rule.keeps_state() && action.kind == RuleKind::Pass {
             action.decision |= decision::KEEP_STATE;
+            let always = self.evaluator.ruleset().settings.syncookies == Syncookies::Always;
             let none = StateOptions::default();
             let state = options.state.as_deref().unwrap_or(&none);
-            if options.keep_state == Some(KeepState::Modulate) {
-                action.decision |= decision::MODULATE;
-            }
+            action.decision |= match options.keep_state {
+                Some(KeepState::Modulate) => decision::MODULATE,
+                Some(KeepState::Synproxy) => decision::SYNPROXY,
+                _ if always => decision::SYNPROXY,
+                _ => 0,
+            };
             self.state(state, anchor, known, &mut action)?;
         }
         Some(action)

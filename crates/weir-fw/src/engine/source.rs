@@ -286,6 +286,7 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
         hash_size,
         state_reserve,
         stages,
+        syncookies,
         optimization,
         ruleset_optimization,
         debug,
@@ -328,6 +329,9 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
     }
     if set(&|setting| matches!(setting, Setting::WeirStages(_))) {
         settings.stages = stages;
+    }
+    if set(&|setting| matches!(setting, Setting::Syncookies(_))) {
+        settings.syncookies = syncookies;
     }
     if set(&|setting| matches!(setting, Setting::Optimization(_))) {
         settings.optimization = optimization;

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use weir_bpf::firewall::layout::{WSCALE_MASK, phase, tcp_phase};
+use weir_bpf::firewall::layout::{WSCALE_FLAG, WSCALE_MASK, phase, tcp_phase};
 use weir_wire::protocol::{ICMP, ICMP6, TCP};
 
 /// `tcpstates` of tcp_fsm.h, by the numbers of the data path's phases.
@@ -252,7 +252,7 @@ fn put_phases(out: &mut String, protocol: u8, left: u8, right: u8) {
 fn put_window(out: &mut String, end: &End, other: &End) {
     let [low, high] = end.seq;
     let _ = write!(out, "[{low} + {}]", high.wrapping_sub(low));
-    if end.wscale != 0 && other.wscale != 0 {
+    if end.wscale & other.wscale & WSCALE_FLAG != 0 {
         let _ = write!(out, " wscale {}", end.wscale & WSCALE_MASK);
     }
 }

@@ -12,6 +12,7 @@ mod forwarding;
 mod fragments;
 mod kept;
 mod live;
+mod proxy;
 mod sanity;
 mod scrub;
 mod stages;

@@ -56,6 +56,7 @@ impl Expander<'_> {
             Setting::Reassemble { enabled, no_df: _ } => settings.reassemble = *enabled,
             Setting::HashSize(size) => settings.hash_size = Some(*size),
             Setting::WeirStages(stages) => settings.stages = *stages,
+            Setting::Syncookies(syncookies) => settings.syncookies = *syncookies,
             Setting::StateReserve(count) => {
                 settings.state_reserve = *count;
                 self.reserve.set = Some(span);
@@ -67,10 +68,7 @@ impl Expander<'_> {
                 self.state_defaults = Some((**options).clone());
             }
             Setting::FailPolicy(BlockReturn::Drop) | Setting::RequireOrder(_) => {}
-            Setting::FailPolicy(_)
-            | Setting::Fingerprints(_)
-            | Setting::KeepCounters
-            | Setting::Syncookies(_) => {}
+            Setting::FailPolicy(_) | Setting::Fingerprints(_) | Setting::KeepCounters => {}
         }
         if let Setting::Skip(names) = setting {
             for name in names.clone() {

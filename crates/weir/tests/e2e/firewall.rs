@@ -10,6 +10,7 @@ mod nat;
 mod network;
 mod owners;
 mod places;
+mod proxy;
 mod queues;
 mod real;
 mod rights;

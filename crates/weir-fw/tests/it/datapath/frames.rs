@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_wire::{icmp, ipv4, ipv6, tcp, udp};
+use weir_wire::{checksum, icmp, ipv4, ipv6, tcp, udp};
 
 use super::rig::{BOX_MAC, PEER_MAC};
 
@@ -116,6 +116,21 @@ impl Ends {
         self.message(6, &message)
     }
 
+    /// A segment with these options, whose size is a multiple of four, and no data.
+    pub(crate) fn tcp_with_options(&self, segment: &Segment, options: &[u8]) -> Vec<u8> {
+        let mut frame = self.tcp(segment, options);
+        let at = frame.len() - 20 - options.len();
+        let message = &mut frame[at..];
+        message[12] = u8::try_from(5 + options.len() / 4).expect("they fit") << 4;
+        let sum = match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => checksum::tcp(src, dst, message),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => checksum::tcp(src, dst, message),
+            _ => panic!("two families"),
+        };
+        message[16..18].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
     /// An echo request.
     pub(crate) fn echo(&self, ident: u16) -> Vec<u8> {
         let echo = icmp::Echo { reply: false, ident, sequence: 1 };
@@ -169,7 +184,7 @@ pub(crate) fn fix(frame: &mut [u8]) {
     let end = (ETH_BYTES + header_bytes.max(20)).min(frame.len());
     let header = &mut frame[ETH_BYTES..end];
     header[10..12].fill(0);
-    let checksum = weir_wire::checksum::ipv4_header(header);
+    let checksum = checksum::ipv4_header(header);
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 

@@ -1,12 +1,10 @@
 //! Rules change headers of packets that pass: on the quick way of known flows as on the longer one,
 //! with every checksum right.
 
-use std::net::Ipv4Addr;
-
 use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT, table};
-use weir_wire::{checksum, ipv4, tcp};
+use weir_wire::{ipv4, tcp};
 
-use super::frames::{ETH_BYTES, Ends, Segment, fix, frame_of};
+use super::frames::{ETH_BYTES, Ends, Segment, fix};
 use super::rig::Rig;
 
 const PASS: i32 = 2;
@@ -36,22 +34,10 @@ fn ends() -> Ends {
     Ends::new("10.0.1.2", "10.0.2.2")
 }
 
-/// The frame of a segment with these options, whose size is a multiple of four.
-fn with_options(ends: &Ends, segment: &Segment, options: &[u8]) -> Vec<u8> {
-    let mut message = ends.tcp(segment, options)[ETH_BYTES + 20..].to_vec();
-    let words = u8::try_from(5 + options.len() / 4).expect("they fit");
-    message[12] = words << 4;
-    // It is the same in both directions.
-    let (one, other) = (Ipv4Addr::new(10, 0, 1, 2), Ipv4Addr::new(10, 0, 2, 2));
-    let sum = checksum::tcp(one, other, &message);
-    message[16..18].copy_from_slice(&sum.to_be_bytes());
-    frame_of(ends.side, &ends.packet(6, &message))
-}
-
 /// The first segment of a connection with these options.
 fn first_segment(options: &[u8]) -> Vec<u8> {
     let segment = Segment { ports: (1000, 80), flags: SYN, ..Segment::default() };
-    with_options(&ends(), &segment, options)
+    ends().tcp_with_options(&segment, options)
 }
 
 /// The options of a frame's segment, whose checksum is right.
@@ -100,7 +86,7 @@ fn an_answer_to_a_syn_is_changed_and_nothing_behind_it() {
     assert_eq!(rig.receive(0, &first_segment(&big)).action, REDIRECT);
     let back = |flags: u8, sequence: u32| {
         let segment = Segment { ports: (80, 1000), sequence, acknowledgement: 1, flags };
-        rig.receive(1, &with_options(&ends().back(), &segment, &big))
+        rig.receive(1, &ends().back().tcp_with_options(&segment, &big))
     };
     let answer = back(SYN | ACK, 500);
     assert_eq!((answer.action, options(&answer.frame)), (REDIRECT, vec![2, 4, 3, 0xe8]));

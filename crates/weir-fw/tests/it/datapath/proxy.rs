@@ -1,0 +1,223 @@
+//! `synproxy state`, frame by frame: the cookie, the SYN that is made of its acknowledgement, and
+//! the numbers on both sides of the box from then on.
+
+use weir_bpf::firewall::layout::control;
+use weir_wire::{ipv4, ipv6, tcp};
+
+use super::frames::{ETH_BYTES, Ends, Segment};
+use super::rig::{BOX_MAC, PEER_MAC, Rig};
+
+const DROP: i32 = 1;
+const PASS: i32 = 2;
+const REDIRECT: i32 = 4;
+const NEXT: i32 = -1;
+const TCX_REDIRECT: i32 = 7;
+
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+const RULES: &str = "\
+block
+pass in on b0 proto tcp to any port 80 synproxy state
+pass out on b1 proto tcp
+";
+
+/// What a frame says; its checksums are right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    flags: u8,
+    seq: u32,
+    ack: u32,
+    window: u16,
+    /// The maximum segment size of its only option; 0: there is none.
+    mss: u16,
+}
+
+fn seen(frame: &[u8]) -> Seen {
+    let packet = &frame[ETH_BYTES..];
+    let (message, is_right) = if packet[0] >> 4 == 4 {
+        let packet = ipv4::Packet::new_checked(packet).expect("a packet");
+        let header = ipv4::Repr::parse(&packet).expect("the header is right");
+        let message = packet.payload().to_vec();
+        let view = tcp::Packet::new_checked(&message[..]).expect("a segment");
+        let is_right = view.checksum() == view.computed_checksum(header.src, header.dst);
+        (message, is_right)
+    } else {
+        let packet = ipv6::Packet::new_checked(packet).expect("a packet");
+        let header = ipv6::Repr::parse(&packet);
+        let message = packet.payload().to_vec();
+        let view = tcp::Packet::new_checked(&message[..]).expect("a segment");
+        let is_right = view.checksum() == view.computed_checksum(header.src, header.dst);
+        (message, is_right)
+    };
+    assert!(is_right, "{frame:x?}");
+    let half = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+    let options = &message[20..usize::from(message[12] >> 4) * 4];
+    let mss = match options {
+        [] => 0,
+        [2, 4, high, low] => u16::from_be_bytes([*high, *low]),
+        _ => panic!("other options: {options:x?}"),
+    };
+    Seen { flags: message[13], seq: word(4), ack: word(8), window: half(14), mss }
+}
+
+/// A client on the left and a server on the right.
+fn ends(is_v4: bool) -> Ends {
+    if is_v4 { Ends::new("10.0.1.2", "10.0.2.2") } else { Ends::new("fd00:1::2", "fd00:2::2") }
+}
+
+/// A segment of the client.
+fn ask(ends: &Ends, flags: u8, sequence: u32, acknowledgement: u32) -> Vec<u8> {
+    ends.tcp(&Segment { ports: (1000, 80), sequence, acknowledgement, flags }, &[])
+}
+
+/// One of the server.
+fn answer(ends: &Ends, flags: u8, sequence: u32, acknowledgement: u32) -> Vec<u8> {
+    ends.back().tcp(&Segment { ports: (80, 1000), sequence, acknowledgement, flags }, &[])
+}
+
+/// The client's SYN with these options, whose size is a multiple of four.
+fn first(ends: &Ends, options: &[u8]) -> Vec<u8> {
+    let segment = Segment { ports: (1000, 80), sequence: 999, flags: SYN, acknowledgement: 0 };
+    ends.tcp_with_options(&segment, options)
+}
+
+fn state_count(rig: &Rig) -> u64 {
+    rig.firewall.arena().read64(control::STATE_COUNT)
+}
+
+/// What a SYN is answered with at the hook.
+fn greeted(rig: &Rig, frame: &[u8], by_tcx: bool) -> Seen {
+    let verdict = if by_tcx { rig.enter(0, frame) } else { rig.receive(0, frame) };
+    assert_eq!(verdict.action, if by_tcx { TCX_REDIRECT } else { REDIRECT });
+    assert_eq!(verdict.frame[..12], [PEER_MAC[0], BOX_MAC[0]].concat(), "it goes back");
+    seen(&verdict.frame)
+}
+
+#[test]
+fn an_acknowledged_cookie_becomes_the_syn() {
+    let Some(rig) = Rig::with_rules("proxy", RULES) else { return };
+    for ends in [ends(true), ends(false)] {
+        let before = state_count(&rig);
+        let options = [2, 4, 5, 120, 1, 3, 3, 7];
+        let hello = greeted(&rig, &first(&ends, &options), false);
+        let cookie = hello.seq;
+        let expected = Seen { flags: SYN | ACK, seq: cookie, ack: 1000, window: 0, mss: 1400 };
+        assert_eq!(hello, expected);
+        assert_eq!(state_count(&rig), before, "nothing is kept");
+        // It opens the connection to the server; until that answers, all of the client's does.
+        for (flags, sequence) in [(ACK, 1000), (ACK, 999), (ACK | 8, 1000)] {
+            let verdict = rig.receive(0, &ask(&ends, flags, sequence, cookie.wrapping_add(1)));
+            assert_eq!(verdict.action, REDIRECT);
+            let call = Seen { flags: SYN, seq: 999, ack: 0, window: 1000, mss: 1400 };
+            assert_eq!(seen(&verdict.frame), call);
+            assert_eq!(verdict.frame[..6], PEER_MAC[1], "it goes on");
+            assert_eq!(state_count(&rig), before + 1);
+        }
+        // Its SYN is the kernel's to send on, and of the cookie's number.
+        for _ in 0..2 {
+            let verdict = rig.receive(1, &answer(&ends, SYN | ACK, 7777, 1000));
+            assert_eq!(verdict.action, PASS);
+            let (flags, window) = (SYN | ACK, 1000);
+            let expected = Seen { flags, seq: cookie, ack: 1000, window, mss: 0 };
+            assert_eq!(seen(&verdict.frame), expected);
+        }
+        let verdict = rig.receive(0, &ask(&ends, ACK, 1000, cookie.wrapping_add(1)));
+        assert_eq!(verdict.action, REDIRECT);
+        let found = seen(&verdict.frame);
+        assert_eq!((found.flags, found.seq, found.ack), (ACK, 1000, 7778));
+        let verdict = rig.receive(1, &answer(&ends, ACK, 7778, 1000));
+        assert_eq!(verdict.action, REDIRECT);
+        let found = seen(&verdict.frame);
+        assert_eq!((found.flags, found.seq, found.ack), (ACK, cookie.wrapping_add(1), 1000));
+        // Another SYN is none of this connection.
+        assert_eq!(rig.receive(0, &first(&ends, &[])).action, REDIRECT, "it is asked by an ACK");
+    }
+}
+
+#[test]
+fn what_brings_no_cookie_back_is_no_connection() {
+    let Some(rig) = Rig::with_rules("cookies", RULES) else { return };
+    let ends = ends(true);
+    let cookie = greeted(&rig, &first(&ends, &[]), false).seq;
+    let right = cookie.wrapping_add(1);
+    let mut other = ends.clone();
+    other.src = "10.0.1.3".parse().expect("an address");
+    for frame in [
+        ask(&ends, ACK, 1000, cookie),
+        ask(&ends, ACK, 1000, right ^ 0x8000_0000),
+        ask(&ends, ACK, 1000, right.wrapping_add(1)),
+        ask(&ends, ACK, 1001, right),
+        ask(&ends, SYN | ACK, 1000, right),
+        ask(&ends, RST | ACK, 1000, right),
+        ask(&other, ACK, 1000, right),
+    ] {
+        assert_eq!(rig.receive(0, &frame).action, DROP, "{frame:x?}");
+    }
+    assert_eq!(state_count(&rig), 0);
+    // A cookie is good for one period or two.
+    let arena = rig.firewall.arena();
+    let offset = arena.read32(control::CLOCK_OFFSET);
+    arena.write32(control::CLOCK_OFFSET, offset + (2 << 12));
+    assert_eq!(rig.receive(0, &ask(&ends, ACK, 1000, right)).action, DROP);
+    arena.write32(control::CLOCK_OFFSET, offset + (1 << 12));
+    assert_eq!(rig.receive(0, &ask(&ends, ACK, 1000, right)).action, REDIRECT);
+    assert_eq!(state_count(&rig), 1);
+}
+
+#[test]
+fn segments_are_no_longer_than_either_asks_for() {
+    for (tag, rules, sizes) in [
+        (
+            "sizes",
+            RULES.to_owned(),
+            [(0_u16, 536), (100, 536), (1459, 1440), (1460, 1460), (9000, 8940)],
+        ),
+        (
+            "maxsizes",
+            RULES.replace("synproxy", "scrub (max-mss 1300) synproxy"),
+            [(0, 536), (100, 536), (1300, 1300), (1460, 1300), (9000, 1300)],
+        ),
+    ] {
+        let Some(rig) = Rig::with_rules(tag, &rules) else { return };
+        for (mss, expected) in sizes {
+            let [high, low] = mss.to_be_bytes();
+            let options: &[u8] = if mss == 0 { &[] } else { &[2, 4, high, low] };
+            let hello = greeted(&rig, &first(&ends(true), options), false);
+            assert_eq!(hello.mss, expected, "{tag} {mss}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_refuses_ends_the_clients_connection() {
+    let Some(rig) = Rig::with_rules("refuses", RULES) else { return };
+    let ends = ends(true);
+    let cookie = greeted(&rig, &first(&ends, &[]), false).seq;
+    let right = cookie.wrapping_add(1);
+    assert_eq!(rig.receive(0, &ask(&ends, ACK, 1000, right)).action, REDIRECT);
+    let verdict = rig.receive(1, &answer(&ends, RST | ACK, 0, 1000));
+    assert_eq!(verdict.action, REDIRECT);
+    let found = seen(&verdict.frame);
+    assert_eq!((found.flags, found.seq, found.ack), (RST | ACK, right, 1000));
+}
+
+#[test]
+fn programs_on_the_kernels_packets_do_the_same() {
+    let Some(rig) = Rig::with_rules("proxytcx", RULES) else { return };
+    for ends in [ends(true), ends(false)] {
+        let cookie = greeted(&rig, &first(&ends, &[2, 4, 5, 180]), true).seq;
+        let verdict = rig.enter(0, &ask(&ends, ACK, 1000, cookie.wrapping_add(1)));
+        assert_eq!(verdict.action, NEXT);
+        let call = Seen { flags: SYN, seq: 999, ack: 0, window: 1000, mss: 1460 };
+        assert_eq!(seen(&verdict.frame), call);
+        // A server on the box: its SYN leaves as the ACK that opens the window.
+        let verdict = rig.send(0, &answer(&ends, SYN | ACK, 7777, 1000));
+        assert_eq!(verdict.action, NEXT);
+        let opened =
+            Seen { flags: ACK, seq: cookie.wrapping_add(1), ack: 1000, window: 1000, mss: 0 };
+        assert_eq!(seen(&verdict.frame), opened);
+    }
+}
