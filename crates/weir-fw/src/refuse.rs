@@ -77,8 +77,6 @@ refusals! {
         "layer 2 is not filtered";
     ReassembleNoDf: "set reassemble yes no-df",
         "it changes no packets: `scrub` rules do";
-    ReassembleTcp: "reassemble tcp",
-        "timestamps of TCP are not followed, nor its TTLs";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
         "`scrub` rules are asked by interface, protocol, addresses and ports";
     ScrubAnchor: "scrub within an anchor",
@@ -200,9 +198,6 @@ impl Found {
         let help = match refusal {
             Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
                 "as pf, weir loads nothing until it is there"
-            }
-            Refusal::ReassembleTcp => {
-                "take the words out: systems of today begin their timestamps at random"
             }
             Refusal::Divert => {
                 "OpenBSD's `divert-to 127.0.0.1 port N` hands connections to a socket"
@@ -333,7 +328,6 @@ impl Found {
         let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
         let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
         let by_options = [
-            (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
             (Refusal::ScrubTag, asks_more),
             (Refusal::ScrubAnchor, rule.anchor.is_some()),
             (Refusal::Os, rule.os.is_some()),
@@ -353,6 +347,17 @@ impl Found {
             self.warn(rule.span, "scrub with label", "packets are not counted by `scrub` rules");
         }
         self.late_no_df(rule);
+        self.half_reassembled(rule);
+    }
+
+    /// Of the three things that pf does by `reassemble tcp` one is done here.
+    fn half_reassembled(&mut self, rule: &Rule) {
+        if rule.options.scrub.is_some_and(|scrub| scrub.reassemble_tcp) {
+            let message = "`reassemble tcp` changes timestamps, and no more";
+            let warning = Diagnostic::warning(Code::CannotRun, rule.span, message.to_owned());
+            let label = "TTLs may fall, and timestamps may run backwards";
+            self.list.push(warning.label(label));
+        }
     }
 
     /// `no-df` where packets leave comes after they were compared with the MTU there.
@@ -371,6 +376,7 @@ impl Found {
         for refusal in refusals_of(rule).into_iter().chain(translation::refusals_of(rule)) {
             self.refuse(refusal, span);
         }
+        self.half_reassembled(rule);
         if translation::is_turned_round(rule) {
             self.refuse(Refusal::NatIn, span);
         }
@@ -394,7 +400,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Os, rule.os.is_some()),
         (Refusal::PacketRate, options.max_pkt_rate.is_some()),
         (Refusal::SetDelay, options.set.delay_ms.is_some()),
-        (Refusal::ReassembleTcp, options.scrub.is_some_and(|scrub| scrub.reassemble_tcp)),
         (Refusal::Once, options.once),
         (Refusal::Dummynet, options.dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(options.rtable)),

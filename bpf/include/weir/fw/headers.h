@@ -107,10 +107,12 @@ enum {
 	WEIR_TCP_OPTION_MSS = 2,
 	WEIR_TCP_OPTION_WSCALE = 3,
 	WEIR_TCP_OPTION_SACK = 5,
+	WEIR_TCP_OPTION_TIMESTAMP = 8,
 };
 
 #define WEIR_TCP_OPTIONS_BYTES_MAX 40
 #define WEIR_TCP_OPTION_MSS_BYTES 4
+#define WEIR_TCP_OPTION_TIMESTAMP_BYTES 10
 
 /*
  * The size of the option at a place in so many bytes of options (RFC 9293, section 3.2), 1 of

@@ -207,6 +207,20 @@ static __always_inline bool weir_fw_makes_state(const struct weir_fw_packet *p,
 	       !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR));
 }
 
+/* `reassemble tcp` of a rule, or of FreeBSD's list, is for connections that begin under it. */
+static __always_inline void weir_fw_begin_timestamps(const struct weir_fw_packet *p,
+						     struct weir_fw_scratch *scratch)
+{
+	const __u8 both = WEIR_TCP_SYN | WEIR_TCP_ACK;
+	__u64 *word = &scratch->decision.scrub;
+
+	if (!((*word | scratch->scrub[0]) & WEIR_SCRUB_REASSEMBLE))
+		return;
+	*word &= ~WEIR_SCRUB_REASSEMBLE;
+	if (p->protocol == WEIR_PROTOCOL_TCP && (p->tcp_flags & both) == WEIR_TCP_SYN)
+		*word |= WEIR_SCRUB_TIMESTAMPS;
+}
+
 /* Keeps state as a decision asks; 0, or the reason of the drop + 1. */
 static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw_hit *hit,
 					struct weir_fw_scratch *scratch)
@@ -219,10 +233,13 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 		return p->flags & WEIR_PACKET_PROXIED && hit->slot == WEIR_FW_SLOT_NONE ?
 			       WEIR_DROP(STATE_MISMATCH) :
 			       0;
+	weir_fw_begin_timestamps(p, scratch);
 	if (scratch->decision.scrub)
 		number = weir_scrub_keep(scratch->decision.scrub);
-	/* What there is no room for is done to the first packet alone. */
+	/* What there is no room for is done to the first packet alone; or to none. */
 	scratch->decision.scrub_number = number;
+	if (!number)
+		scratch->decision.scrub &= ~WEIR_SCRUB_TIMESTAMPS;
 	if (scratch->before.is_translated) {
 		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
 		if (alias < 0)

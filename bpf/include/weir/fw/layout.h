@@ -82,6 +82,9 @@ enum weir_fw_scrub {
 	/* 4 bits each: 8 and `set prio`; the same of what has no payload or low delay */
 	WEIR_FW_SCRUB_PRIO_SHIFT = 52,
 	WEIR_FW_SCRUB_FAST_PRIO_SHIFT = 56,
+	/* `reassemble tcp`: of rules; and of states that began under such a rule, by a SYN */
+	WEIR_FW_SCRUB_REASSEMBLE_SHIFT = 60,
+	WEIR_FW_SCRUB_TIMESTAMPS_SHIFT = 61,
 	/* Of an interface in the image: what is changed depends on more than the interface. */
 	WEIR_FW_SCRUB_ASKS_SHIFT = 35,
 	/* Of what states keep: it is taken out if nobody gets it (weir-fw's engine/scrubs.rs). */

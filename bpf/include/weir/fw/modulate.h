@@ -54,14 +54,30 @@ static __always_inline void weir_modulate_sack(__u8 *options, __u32 bytes, __u32
 	}
 }
 
+/* What a sum has changed by if what stands in scratch->answer has become scratch->chunk. */
+__noinline __u64 weir_modulate_change(void)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 *before, *after, i;
+	__u64 change = 0;
+
+	if (!scratch)
+		return 0;
+	before = (__u32 *)scratch->answer;
+	after = (__u32 *)scratch->chunk;
+	for (i = 0; i < WEIR_FW_CHUNK_BYTES / sizeof(__u32); i++)
+		change += weir_sum_change(before[i], after[i]);
+	return weir_sum_fold(change);
+}
+
 /* The header of a TCP segment; returns what its sum has changed by, or -1. */
 static __always_inline __s64 weir_modulate_segment(void *ctx, bool is_skb,
 						   const struct weir_fw_packet *p,
 						   struct weir_fw_scratch *scratch)
 {
 	__u32 *before = (__u32 *)scratch->answer, *after = (__u32 *)scratch->chunk;
-	__u32 bytes = p->tcp_header_bytes, minus = scratch->modulation[1], i;
-	__u64 change = 0;
+	__u32 bytes = p->tcp_header_bytes, minus = scratch->modulation[1];
+	__u64 change;
 
 	if (bytes < sizeof(struct weir_tcp))
 		return -1;
@@ -81,8 +97,7 @@ static __always_inline __s64 weir_modulate_segment(void *ctx, bool is_skb,
 		weir_modulate_sack(scratch->chunk + sizeof(struct weir_tcp),
 				   bytes - sizeof(struct weir_tcp), minus);
 	/* What lies behind the header is the same in both. */
-	for (i = 0; i < WEIR_FW_CHUNK_BYTES / sizeof(__u32); i++)
-		change += weir_sum_change(before[i], after[i]);
+	change = weir_modulate_change();
 	return weir_fw_store(ctx, is_skb, p->l4_at, after, bytes) ? -1 : (__s64)change;
 }
 

@@ -306,6 +306,8 @@ __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, 
 			first, weir_scrub_kept(weir_half_scrub(s, slot, reverse & 1)));
 		last = weir_scrub_join(
 			last, weir_scrub_kept(weir_half_scrub(s, slot, !(reverse & 1))));
+		if ((first | last) & WEIR_SCRUB_TIMESTAMPS)
+			return false;
 	}
 	scratch->scrub[WEIR_FW_IN] = first;
 	scratch->scrub[WEIR_FW_OUT] = weir_fw_skips(ruleset, out) ? 0 : last;

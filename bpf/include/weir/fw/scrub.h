@@ -10,13 +10,19 @@
  * rules that pass it, or from its state, which keeps what the rules of each of its halves have said
  * (scrubs.h).
  *
- * What is never done here: fragments are not put together, and timestamps of TCP are not changed.
+ * `reassemble tcp` of a rule changes the timestamps (RFC 7323) of the connections that begin under
+ * it, so that nobody can tell from them how long a host has run (pf_normalize_tcp_stateful()): what
+ * is added is a function of the flow and of a secret, as that to sequence numbers (modulate.h).
+ *
+ * What is never done here: fragments are not put together; no TTL is raised to that of an earlier
+ * packet, and no packet is dropped for its timestamp.
  */
 #ifndef WEIR_FW_SCRUB_H
 #define WEIR_FW_SCRUB_H
 
 #include <bpf/bpf_endian.h>
 #include <weir/fw/image.h>
+#include <weir/fw/modulate.h>
 #include <weir/fw/rewrite.h>
 #include <weir/fw/rules.h>
 #include <weir/fw/scratch.h>
@@ -183,6 +189,88 @@ static __always_inline int weir_scrub_syn(void *ctx, bool is_skb, const struct w
 	return weir_fw_rewrite_sum(ctx, is_skb, p, at, 0, change) ? 0 : -1;
 }
 
+/* What is added to the timestamps of end 0 at this hook (lower half), and of end 1. */
+static __always_inline __u64 weir_timestamp_modulator(const struct weir_fw_packet *p,
+						      __u32 reverse)
+{
+	__u32 half = (p->direction == WEIR_FW_OUT) ^ (reverse & 1);
+
+	return weir_siphash(p->hash, 1 + half, 2);
+}
+
+/* Where in so many bytes of options the timestamps stand, behind the option's size; 0: nowhere. */
+static __always_inline __u32 weir_scrub_find_stamps(const __u8 *options, __u32 bytes)
+{
+	__u32 at = 0, i;
+
+	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX); i && weir_fw_may_loop; i--) {
+		__u32 size = weir_tcp_option(options, at, bytes);
+
+		if (!size)
+			break;
+		if (options[at] == WEIR_TCP_OPTION_TIMESTAMP &&
+		    size == WEIR_TCP_OPTION_TIMESTAMP_BYTES)
+			return at + 2;
+		at += size;
+	}
+	return 0;
+}
+
+/* Adds to a timestamp. None, which is 0, stays none. */
+static __always_inline void weir_scrub_stamp(__u8 *at, __u32 difference)
+{
+	__u32 stamp;
+
+	__builtin_memcpy(&stamp, at, sizeof(stamp));
+	/* Without a branch, for the verifier. */
+	weir_modulate_number(at, difference & -((stamp | -stamp) >> 31));
+}
+
+/* The timestamps of a segment, and its checksum. 0, or -1 if the frame is not what it was. */
+static __always_inline int weir_scrub_timestamps(void *ctx, bool is_skb,
+						 const struct weir_fw_packet *p)
+{
+	__u32 bytes = p->tcp_header_bytes - sizeof(struct weir_tcp);
+	__u32 at = p->l4_at + sizeof(struct weir_tcp), reverse, found;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u64 modulator, change;
+
+	if (!scratch)
+		return -1;
+	reverse = scratch->hit.reverse;
+	if (bytes < WEIR_TCP_OPTION_TIMESTAMP_BYTES || bytes > WEIR_TCP_OPTIONS_BYTES_MAX)
+		return 0;
+	if (weir_fw_load(ctx, is_skb, at, scratch->chunk, bytes))
+		return -1;
+	__builtin_memcpy(scratch->answer, scratch->chunk, WEIR_FW_CHUNK_BYTES);
+	found = weir_scrub_find_stamps(scratch->chunk, bytes);
+	if (!found || found > WEIR_TCP_OPTIONS_BYTES_MAX)
+		return 0;
+	modulator = weir_timestamp_modulator(p, reverse);
+	weir_scrub_stamp(scratch->chunk + found, weir_modulator_of(modulator, reverse));
+	weir_scrub_stamp(scratch->chunk + found + sizeof(__be32),
+			 -weir_modulator_of(modulator, !(reverse & 1)));
+	/* What lies behind the options is the same in both. */
+	change = weir_modulate_change();
+	if (weir_fw_store(ctx, is_skb, at, scratch->chunk, bytes))
+		return -1;
+	at = p->l4_at + WEIR_TCP_CHECKSUM_AT;
+	return weir_fw_rewrite_sum(ctx, is_skb, p, at, 0, change) ? 0 : -1;
+}
+
+/* One that the verifier checks by itself, of each hook. */
+__noinline int weir_scrub_timestamps_ingress(struct xdp_md *ctx,
+					     const struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_scrub_timestamps(ctx, false, p);
+}
+
+__noinline int weir_scrub_timestamps_skb(struct __sk_buff *skb,
+					 const struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_scrub_timestamps(skb, true, p);
+}
+
 /* Changes a packet as a word says. 0, or -1 if the frame is not what it was. */
 static __always_inline int weir_fw_scrub(void *ctx, bool is_skb, struct weir_fw_packet *p,
 					 __u64 word)
@@ -194,6 +282,10 @@ static __always_inline int weir_fw_scrub(void *ctx, bool is_skb, struct weir_fw_
 	if (!scratch)
 		return -1;
 	if (word & WEIR_SCRUB_ALL_PACKETS && weir_scrub_ip(ctx, is_skb, p, scratch, word))
+		return -1;
+	if (word & WEIR_SCRUB_TIMESTAMPS && p->protocol == WEIR_PROTOCOL_TCP &&
+	    !(p->flags & WEIR_PACKET_LATER_FRAGMENT) &&
+	    (is_skb ? weir_scrub_timestamps_skb(ctx, p) : weir_scrub_timestamps_ingress(ctx, p)))
 		return -1;
 	if (!weir_scrub_mss(word) || p->protocol != WEIR_PROTOCOL_TCP ||
 	    !(p->tcp_flags & WEIR_TCP_SYN) || p->flags & WEIR_PACKET_LATER_FRAGMENT)

@@ -15,8 +15,13 @@
 #define WEIR_SCRUB_PRIOS (0xffull << WEIR_FW_SCRUB_PRIO_SHIFT)
 /* Of a word: what SYNs alone are changed by. */
 #define WEIR_SCRUB_SYNS (0xffffull << WEIR_FW_SCRUB_MSS_SHIFT)
-/* Of a word: what all other packets are changed by, too. */
-#define WEIR_SCRUB_ALL_PACKETS (~(WEIR_SCRUB_SYNS | WEIR_SCRUB_QUEUES | WEIR_SCRUB_PRIOS))
+/* Of a word: `reassemble tcp` of a rule, and of a state. */
+#define WEIR_SCRUB_REASSEMBLE (1ull << WEIR_FW_SCRUB_REASSEMBLE_SHIFT)
+#define WEIR_SCRUB_TIMESTAMPS (1ull << WEIR_FW_SCRUB_TIMESTAMPS_SHIFT)
+/* Of a word: what the IP headers of all other packets are changed by, too. */
+#define WEIR_SCRUB_ALL_PACKETS                                                                  \
+	(~(WEIR_SCRUB_SYNS | WEIR_SCRUB_QUEUES | WEIR_SCRUB_PRIOS | WEIR_SCRUB_REASSEMBLE | \
+	   WEIR_SCRUB_TIMESTAMPS))
 
 static __always_inline __u64 __weir_arena *weir_scrub_at(__u32 number)
 {

@@ -2,16 +2,16 @@
 //! FreeBSD's list of `scrub` rules, which stands behind all others of an image.
 //!
 //! Of that list the first rule that takes a packet counts. It is asked twice: for the IP header,
-//! where ports do not matter, and for the segment size of a SYN, where they do (`pf_normalize_ip`
-//! and `pf_normalize_tcp` of pf_norm.c). Most lists ask for no more than the interface; then the
-//! quick way of known flows finds the answer in a table.
+//! where ports do not matter, and for what a SYN has changed of its TCP, where they do
+//! (`pf_normalize_ip` and `pf_normalize_tcp` of pf_norm.c). Most lists ask for no more than the
+//! interface; then the quick way of known flows finds the answer in a table.
 
 use std::collections::BTreeSet;
 
 use weir_bpf::firewall::layout::{
     INTERFACE_COUNT_MAX, SCRUB_ASKS_SHIFT, SCRUB_COUNT_MAX, SCRUB_FAST_PRIO_SHIFT, SCRUB_MSS_SHIFT,
-    SCRUB_NO_DF_SHIFT, SCRUB_PRIO_SHIFT, SCRUB_RANDOM_ID_SHIFT, SCRUB_SETS_TOS_SHIFT,
-    SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
+    SCRUB_NO_DF_SHIFT, SCRUB_PRIO_SHIFT, SCRUB_RANDOM_ID_SHIFT, SCRUB_REASSEMBLE_SHIFT,
+    SCRUB_SETS_TOS_SHIFT, SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
 };
 use weir_rules::evaluate::{Evaluator, List, RuleId};
 use weir_rules::ir::{Action, Peer, Rule};
@@ -19,8 +19,8 @@ use weir_rules::ir::{Action, Peer, Rule};
 use super::{Builder, Compiled, Refused, refused};
 use crate::image::{self, Criteria, PlaceKind, hooks, image_flags};
 
-/// A segment size, in a word.
-const MSS: u64 = 0xffff << SCRUB_MSS_SHIFT;
+/// What is of TCP in a word: a segment size, and `reassemble tcp`.
+const OF_TCP: u64 = 0xffff << SCRUB_MSS_SHIFT | 1 << SCRUB_REASSEMBLE_SHIFT;
 
 /// What a rule changes; 0: nothing.
 pub(super) fn word(rule: &Rule) -> u64 {
@@ -37,6 +37,7 @@ pub(super) fn word(rule: &Rule) -> u64 {
         | u64::from(tos.is_some()) << SCRUB_SETS_TOS_SHIFT
         | u64::from(scrub.no_df) << SCRUB_NO_DF_SHIFT
         | u64::from(scrub.random_id) << SCRUB_RANDOM_ID_SHIFT
+        | u64::from(scrub.reassemble_tcp) << SCRUB_REASSEMBLE_SHIFT
         | u64::from(prio) << SCRUB_PRIO_SHIFT
         | u64::from(fast_prio) << SCRUB_FAST_PRIO_SHIFT
 }
@@ -80,8 +81,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds the list, if anything changes by it: all of its rules without ports and segment sizes,
-    /// and all of them with their ports, and with nothing but segment sizes.
+    /// Adds the list, if anything changes by it: all of its rules without ports and what is of TCP,
+    /// and all of them with their ports, and with nothing but that.
     pub(super) fn scrub_list(&mut self) -> ScrubList {
         let evaluator = self.names.evaluator;
         let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
@@ -98,10 +99,10 @@ impl Builder<'_> {
             let portless = |peer: &Peer| Peer { port: None, ..peer.clone() };
             let (from, to) = (portless(&rule.from), portless(&rule.to));
             let header = Rule { from, to, ..(*rule).clone() };
-            self.scrub_row(&header, word(rule) & !MSS);
+            self.scrub_row(&header, word(rule) & !OF_TCP);
         }
         for rule in &rules {
-            self.scrub_row(rule, word(rule) & MSS);
+            self.scrub_row(rule, word(rule) & OF_TCP);
         }
         ScrubList { start, changes }
     }

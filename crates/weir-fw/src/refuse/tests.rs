@@ -31,8 +31,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (ReassembleNoDf, OpenBsd, "set reassemble yes no-df"),
         (LogUser, FreeBsd, "scrub in log (user) all no-df"),
         (LogInterface, FreeBsd, "scrub in log (to pflog1) all no-df"),
-        (ReassembleTcp, FreeBsd, "scrub all reassemble tcp"),
-        (ReassembleTcp, OpenBsd, "match in all scrub (reassemble tcp)"),
         (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
         (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
         (ScrubAnchor, FreeBsd, "anchor \"a\" {\nscrub in all\n}"),
@@ -128,6 +126,13 @@ fn what_the_data_path_does_is_accepted() {
     let local = "rdr on em0 inet proto tcp to port 80 -> 127.0.0.1 port 8080\n";
     let warned = diagnostics_of(local, Dialect::FreeBsd);
     assert!(warned.len() == 1 && warned[0].label.contains("another interface"), "{warned:?}");
+    for (text, dialect) in [
+        ("scrub on em0 all reassemble tcp\n", Dialect::FreeBsd),
+        ("match in scrub (reassemble tcp)\npass synproxy state\n", Dialect::OpenBsd),
+    ] {
+        let warned = diagnostics_of(text, dialect);
+        assert!(warned.len() == 1 && warned[0].label.contains("TTLs may fall"), "{warned:?}");
+    }
     let ignored = "scrub in log on em0 all label \"x\"\nscrub out on em0 no-df\n";
     let warned = diagnostics_of(ignored, Dialect::FreeBsd);
     assert!(warned.len() == 3 && warned[2].label.contains("too late"), "{warned:?}");

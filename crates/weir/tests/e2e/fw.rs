@@ -311,8 +311,8 @@ table <seen> counters
 altq on $ext fairq bandwidth 1Mb queue { q }
 nat on $ext from 10.0.0.0/8 to any -> 192.0.2.1 map-e-portset 6/8/0x34
 block al
-pass in on $ext proto tcp to port 22 synproxy state
-pass out user root
+pass in on $ext proto tcp to port 22 once
+pass out log (user)
 ";
 
 #[test]

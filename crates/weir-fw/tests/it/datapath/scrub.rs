@@ -2,6 +2,7 @@
 //! with every checksum right.
 
 use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT, table};
+use weir_rules::Dialect;
 use weir_wire::{ipv4, tcp};
 
 use super::frames::{ETH_BYTES, Ends, Segment, fix};
@@ -267,4 +268,82 @@ fn what_leaves_has_the_priority_of_its_rules() {
     let (in_words, out_words) = (Ends::new("10.0.2.2", "10.0.2.1"), local);
     assert_eq!(rig.receive(1, &in_words.udp((1000, 7), b"x")).action, PASS);
     assert_eq!(sent(&out_words.udp((7, 1000), b"x")), 4, "of the way in");
+}
+
+/// Timestamps as an option, with the padding that hosts put before it.
+fn stamps(value: u32, echo: u32) -> Vec<u8> {
+    [&[1, 1, 8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat()
+}
+
+/// Those of a frame.
+fn stamped(frame: &[u8]) -> (u32, u32) {
+    let options = options(frame);
+    assert_eq!(options[..4], [1, 1, 8, 10]);
+    let word = |at: usize| u32::from_be_bytes(options[at..at + 4].try_into().expect("four bytes"));
+    (word(4), word(8))
+}
+
+/// A connection with timestamps, of a client that the server knows by another address: what is
+/// added to those of the client, and of the server.
+fn connect_with_stamps(rig: &Rig, port: u16, outside: &str) -> (u32, u32) {
+    const HOURS: u32 = 0xffff_fff0;
+    let (to, back) = (ends(), Ends { side: 1, ..Ends::new("10.0.2.2", outside) });
+    let segment = |ports, flags, sequence| Segment { ports, flags, sequence, acknowledgement: 1 };
+    let forth = |flags, sequence, options: &[u8]| {
+        let verdict =
+            rig.receive(0, &to.tcp_with_options(&segment((port, 80), flags, sequence), options));
+        assert_eq!(verdict.action, REDIRECT);
+        stamped(&verdict.frame)
+    };
+    let answer = |flags, sequence, options: &[u8]| {
+        let verdict =
+            rig.receive(1, &back.tcp_with_options(&segment((80, port), flags, sequence), options));
+        assert_eq!(verdict.action, REDIRECT);
+        stamped(&verdict.frame)
+    };
+    let (first, none) = forth(SYN, 0, &stamps(HOURS, 0));
+    assert_eq!(none, 0, "nothing is echoed yet");
+    let of_client = first.wrapping_sub(HOURS);
+    let (second, echo) = answer(SYN | ACK, 0, &stamps(77, first));
+    assert_eq!(echo, HOURS, "the client gets its own back");
+    let of_server = second.wrapping_sub(77);
+    for step in 1..5 {
+        let (value, echo) = forth(ACK, 1, &stamps(HOURS.wrapping_add(step), second));
+        assert_eq!((value, echo), (first.wrapping_add(step), 77));
+        let (value, echo) = answer(ACK, 1, &stamps(77 + step, value));
+        assert_eq!((value, echo), (second + step, HOURS.wrapping_add(step)));
+    }
+    (of_client, of_server)
+}
+
+#[test]
+fn timestamps_of_connections_are_changed_from_their_beginning() {
+    for (what, dialect, rules) in [
+        ("stamplist", Dialect::FreeBsd, "scrub on b1 all reassemble tcp\npass keep state\n"),
+        (
+            "stampmatch",
+            Dialect::OpenBsd,
+            "match out on b1 scrub (reassemble tcp max-mss 1400)\npass\n",
+        ),
+        ("stampin", Dialect::OpenBsd, "match in on b0 scrub (reassemble tcp no-df)\npass\n"),
+        (
+            "stampnat",
+            Dialect::FreeBsd,
+            "scrub on b0 all reassemble tcp\nscrub on b1 all reassemble tcp\n\
+             nat on b1 inet from 10.0.1.0/24 to any -> 10.0.2.1 static-port\npass keep state\n",
+        ),
+    ] {
+        let Some(rig) = Rig::with_rules(what, "pass\n") else { return };
+        rig.load_as(dialect, rules);
+        let outside = if rules.contains("nat on") { "10.0.2.1" } else { "10.0.1.2" };
+        let found = [1000, 1001, 1002].map(|port| connect_with_stamps(&rig, port, outside));
+        for (of_client, of_server) in found {
+            assert!(of_client != 0 && of_server != 0 && of_client != of_server, "{found:?}");
+        }
+        assert!(found[0] != found[1] && found[1] != found[2], "{what}: {found:?}");
+        // What began before, as far as the box knows, stays as it is.
+        let late = Segment { ports: (2000, 80), flags: ACK, sequence: 5, acknowledgement: 9 };
+        let frame = ends().tcp_with_options(&late, &stamps(5, 6));
+        assert_eq!(stamped(&rig.receive(0, &frame).frame), (5, 6), "{what}");
+    }
 }

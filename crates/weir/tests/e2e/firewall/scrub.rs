@@ -12,8 +12,8 @@ use nix::sys::socket::{
 use weir_net::Netns;
 
 use super::nat::ip;
-use super::network::{Line, Network, PATIENCE, SERVER};
-use crate::common::can_run_lab;
+use super::network::{Line, Network, PATIENCE, SERVER, SERVER6, connect_from, echo_server};
+use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::beside;
 
 const PORT: u16 = 7001;
@@ -141,4 +141,47 @@ fn headers_are_changed_as_the_rules_say() {
         Some("match in on b0 all set ( tos 0x10 ) scrub (no-df random-id min-ttl 64)"),
         "{shown}"
     );
+}
+
+/// Hosts drop segments whose timestamps run backwards, and count with what comes back: a connection
+/// that is changed one way alone would stand still.
+#[test]
+fn connections_with_other_timestamps_go_on() {
+    if !can_run_lab("connections_with_other_timestamps_go_on") {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("stamps");
+    for host in [SERVER, SERVER6] {
+        echo_server(&net.server, host, 7002);
+    }
+    let bytes: Vec<u8> = (0..2_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    for rules in
+        ["match scrub (reassemble tcp)\npass\n", "match out on b1 scrub (reassemble tcp)\npass\n"]
+    {
+        let path = net.file("pf.conf", rules);
+        if net.run(&["fw", "status"]).status.success() {
+            net.reload_as("openbsd", rules);
+        } else {
+            let output = net.run(&["fw", "run", "-f", &path]);
+            assert_exit(&output, 0);
+            assert!(
+                stderr(&output).contains("changes timestamps, and no more"),
+                "{}",
+                stderr(&output)
+            );
+        }
+        for (from, host) in [(&net.client, SERVER), (&net.client, SERVER6), (&net.router, SERVER)] {
+            let mut line = connect_from(from, host, 7002, PATIENCE).expect("passed");
+            assert!(line.bulk(&bytes) == bytes, "{rules} {host}");
+        }
+    }
+    // A connection keeps what is added to its timestamps.
+    let mut line = connect_from(&net.client, SERVER, 7002, PATIENCE).expect("passed");
+    line.echo("by that rule");
+    net.reload_as("openbsd", "pass\n");
+    net.kill_daemon();
+    net.start("pass\n");
+    assert!(line.bulk(&bytes) == bytes, "without the rule, and with another daemon");
+    assert_eq!(net.dropped("state-mismatch"), 0);
 }
