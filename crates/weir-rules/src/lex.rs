@@ -215,9 +215,15 @@ impl<'a> Lexer<'a> {
 
     fn token(&mut self, kind: TokenKind, start: Mark) -> Token {
         let file = self.inputs.last().map_or(FileId(0), |input| input.file);
+        let now = self.mark();
         let (span, origin) = match (start.in_expansion, &self.expansion) {
-            (Some(_), Some(expansion)) => (expansion.span, Some(expansion.origin)),
-            _ => (Span::new(file, offset(start.at), offset(self.mark().at)), None),
+            (Some(_), Some(expansion)) => {
+                // It may go on behind the macro: `$ext_if:network`.
+                let end = if now.in_expansion.is_none() { offset(now.at) } else { 0 };
+                let span = expansion.span;
+                (Span { end: span.end.max(end), ..span }, Some(expansion.origin))
+            }
+            _ => (Span::new(file, offset(start.at), offset(now.at)), None),
         };
         if origin.is_some() {
             let before = self.macro_size_bytes;

@@ -75,11 +75,14 @@ __noinline int weir_proxied_track(const struct weir_fw_packet *p __arg_nonnull, 
 	}
 	if (is_answered)
 		return WEIR_PROXIED_FITS;
+	/* The number is taken for good: from nobody who does not know that of the SYN. */
+	if (!(flags & WEIR_TCP_ACK) || p->ack != s->seq[0].lo + 1)
+		return WEIR_FW_REASON_STATE_MISMATCH + 1;
 	number = weir_proxied_number(s) - p->seq;
 	/* What refuses the connection ends one that end 0 takes for established. */
 	if (flags & WEIR_TCP_RST)
 		number++;
-	else if (flags != (WEIR_TCP_SYN | WEIR_TCP_ACK))
+	else if (!(flags & WEIR_TCP_SYN))
 		return WEIR_FW_REASON_STATE_MISMATCH + 1;
 	weir_proxied_note(s, number, WEIR_PROXIED_ANSWERED);
 	return WEIR_PROXIED_FITS;

@@ -116,6 +116,13 @@ fn an_acknowledged_cookie_becomes_the_syn() {
             assert_eq!(verdict.frame[..6], PEER_MAC[1], "it goes on");
             assert_eq!(state_count(&rig), before + 1);
         }
+        // Nobody answers for it who has not seen the SYN.
+        for (flags, acknowledgement) in
+            [(SYN | ACK, 1001), (RST | ACK, 999), (RST, 1000), (ACK, 1000)]
+        {
+            let verdict = rig.receive(1, &answer(&ends, flags, 5555, acknowledgement));
+            assert_eq!(verdict.action, DROP, "{flags:#x} {acknowledgement}");
+        }
         // Its SYN is the kernel's to send on, and of the cookie's number.
         for _ in 0..2 {
             let verdict = rig.receive(1, &answer(&ends, SYN | ACK, 7777, 1000));
