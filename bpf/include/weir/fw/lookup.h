@@ -220,8 +220,8 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 		hit->flags |= WEIR_HIT_SEND_RST;
 	if (tracked & WEIR_TCP_CHALLENGE) {
 		hit->flags |= WEIR_HIT_CHALLENGE;
-		hit->challenge[0] = weir_bucket_seen(p, slot, !hit->reverse);
-		hit->challenge[1] = weir_state_line(slot)->seq[hit->reverse & 1].lo;
+		hit->numbers[0] = weir_bucket_seen(p, slot, !hit->reverse);
+		hit->numbers[1] = weir_state_line(slot)->seq[hit->reverse & 1].lo;
 	}
 	return weir_state_drop(hit, (tracked & 0xff) - 1);
 }
@@ -250,8 +250,8 @@ static __always_inline int weir_state_found(struct weir_fw_packet *p, struct wei
 	}
 	/* By now it may have been answered. */
 	if (hit->flags & WEIR_HIT_PROXIED && !(hit->flags & WEIR_HIT_CHALLENGE)) {
-		hit->proxied.number = weir_proxied_number(s);
-		hit->proxied.first = s->seq[0].lo;
+		hit->numbers[0] = weir_proxied_number(s);
+		hit->numbers[1] = s->seq[0].lo;
 	}
 	weir_state_unlock(home, weir_state_line(home)->control);
 	return result;

@@ -148,8 +148,8 @@ static __always_inline bool weir_proxy_calls(const struct weir_fw_packet *p,
 
 	t->seq = p->seq - 1;
 	if (hit->flags & WEIR_HIT_PROXY_WAITS) {
-		t->seq = hit->proxied.first;
-		cookie = hit->proxied.number;
+		t->seq = hit->numbers[1];
+		cookie = hit->numbers[0];
 	} else if (p->flags & WEIR_PACKET_FRAGMENT || !weir_cookie_is_ours(p)) {
 		return false;
 	}

@@ -105,7 +105,7 @@ __noinline int weir_proxy_complete_skb(struct __sk_buff *skb,
 
 	/* Where it was tracked before, its number was changed there. */
 	if (!(hit->flags & WEIR_HIT_TRACKED))
-		t.ack -= hit->proxied.number;
+		t.ack -= hit->numbers[0];
 	if (!scratch || !weir_proxy_put_skb(skb, scratch, p, &t, true))
 		return -1;
 	skb->mark = weir_proxy_mark();

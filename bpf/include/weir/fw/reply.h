@@ -75,8 +75,8 @@ static __always_inline void weir_fw_note_challenge(struct weir_fw_packet *p,
 	if (!(hit->flags & WEIR_HIT_CHALLENGE))
 		return;
 	p->flags |= WEIR_PACKET_CHALLENGE;
-	p->ack = hit->challenge[0];
-	p->seq = hit->challenge[1];
+	p->ack = hit->numbers[0];
+	p->seq = hit->numbers[1];
 }
 
 /* A TCP segment without data, from who has sent a packet to whom that is for, or the other way. */

@@ -24,9 +24,9 @@ enum {
 	WEIR_HIT_LOG_ALL_B = 1 << 3, /* half B's rule logs every packet */
 	WEIR_HIT_TRACKED = 1 << 4,   /* the packet was tracked and counted */
 	WEIR_HIT_ALLOW_OPTIONS_B = 1 << 5, /* half B's packets may have IP options */
-	WEIR_HIT_CHALLENGE = 1 << 6, /* of a drop: answer with an ACK, of `challenge` */
+	WEIR_HIT_CHALLENGE = 1 << 6, /* of a drop: answer with an ACK, of `numbers` */
 	WEIR_HIT_TRANSLATED = 1 << 7, /* on its way out the packet gets the source `wire` */
-	WEIR_HIT_PROXIED = 1 << 8,    /* proxied.h: `proxied` is there */
+	WEIR_HIT_PROXIED = 1 << 8,    /* proxied.h: `numbers` are there */
 	WEIR_HIT_PROXY_WAITS = 1 << 9, /* the packet becomes the SYN that is not answered yet */
 };
 
@@ -34,13 +34,9 @@ enum {
 struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
 	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
-	union {
-		__u32 challenge[2]; /* WEIR_HIT_CHALLENGE: sequence and acknowledgement */
-		struct {
-			__u32 number;	/* of the record */
-			__u32 first;	/* sequence number of the SYN that waits */
-		} proxied;
-	};
+	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement. Of WEIR_HIT_PROXIED else: the record's
+	 * number, and that of the SYN that may wait */
+	__u32 numbers[2];
 	__be32 wire[4];		/* WEIR_HIT_TRANSLATED: source where the packet leaves */
 	__be16 wire_port;
 	__u16 next_hop;		/* in the packet's direction; 0: not known */

@@ -250,7 +250,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	__u32 control = s->control, flags = p->tcp_flags, ack = p->ack;
 	struct weir_tcp_peer source = weir_tcp_peer_of(s, reverse & 1);
 	struct weir_tcp_peer other = weir_tcp_peer_of(s, !(reverse & 1));
-	bool is_in_window = false;
+	bool is_in_window = false, is_proxied = false;
 	int result = WEIR_TCP_FITS;
 
 	if ((flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN) {
@@ -263,8 +263,8 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 			return (WEIR_FW_REASON_STATE_MISMATCH + 1) | WEIR_TCP_CHALLENGE;
 	}
 	if (control & WEIR_STATE_SCRUB && weir_state_is_modulated(s)) {
-		result = weir_state_is_proxied(s) ? weir_proxied_track(p, slot, reverse) :
-						    WEIR_PROXIED_FITS;
+		is_proxied = weir_state_is_proxied(s);
+		result = is_proxied ? weir_proxied_track(p, slot, reverse) : WEIR_PROXIED_FITS;
 		if (result != WEIR_PROXIED_FITS)
 			return result;
 		ack = weir_modulate_packet(p, slot, reverse);
@@ -275,6 +275,10 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	} else {
 		result = weir_tcp_full(p, ack, &source, &other, &is_in_window);
 	}
+	/* To whom the box has answered before, nothing is missing in the handshake. */
+	if (is_proxied && is_in_window && flags & WEIR_TCP_SYN &&
+	    WEIR_TCP_PHASE(&source) == WEIR_TCPS_SYN_SENT)
+		WEIR_TCP_PHASE(&source) = WEIR_TCPS_ESTABLISHED;
 	if (weir_tcp_connects(s, &source, &other) && control & WEIR_STATE_TRACKED) {
 		int is_over = weir_source_connect(slot, 0, p->tick, p->cpu);
 

@@ -88,8 +88,14 @@ fn servers_behind_the_box_are_reached_by_its_handshake() {
         assert!(is_reset(&net.client, host, 7003), "{host}");
         assert!(began.elapsed() < PATIENCE, "{host}: a RST comes at once");
     }
-    // A connection lives on without its rule, and without its daemon.
+    // Nobody has to say a word.
+    net.pfctl("-F states");
     let mut line = connect_from(&net.client, SERVER, 7002, PATIENCE).expect("passed");
+    wait_until("it is established", || {
+        let states = net.pfctl("-ss");
+        states.contains("10.2.0.2:7002") && states.contains("ESTABLISHED:ESTABLISHED")
+    });
+    // A connection lives on without its rule, and without its daemon.
     line.echo("by the proxy");
     net.reload("block\n");
     line.echo("without a rule");
