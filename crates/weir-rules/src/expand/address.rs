@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Expanded, Expander, Reported};
-use crate::ast::{Host, HostKind, IdComparison, Interface, Name, PortComparison};
+use crate::ast::{Host, HostKind, IdComparison, Name, PortComparison};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Address, Dynamic};
 use crate::names;
@@ -46,22 +46,6 @@ impl Expander<'_> {
         if failed { Err(Reported) } else { Ok(found) }
     }
 
-    /// The addresses or networks of an interface, for `antispoof`.
-    pub(super) fn spoofed(&mut self, interface: &Interface, modifiers: Modifiers) -> Vec<Found> {
-        let Spanned { value: name, span } = &interface.name;
-        if interface.is_dynamic {
-            self.interface_known(name, *span);
-            let dynamic = Dynamic { name: name.clone(), modifiers, bits: 128 };
-            return vec![Found { address: Address::Dynamic(dynamic), ..Found::any() }];
-        }
-        let found = |(address, bits, scope): (IpAddr, u8, Option<Text>)| {
-            let bits = if modifiers.network { bits } else { width(address) };
-            let address = network(address, bits);
-            Found { af: address.af(), address, scope, ..Found::any() }
-        };
-        interface_addresses(self.resolver, name, modifiers).into_iter().map(found).collect()
-    }
-
     /// `antispoof` for an interface that has no address.
     pub(super) fn unspoofed(&mut self, name: &Text, span: Span) {
         if !self.unknown.insert(format!("antispoof {name}").into()) {
@@ -70,9 +54,8 @@ impl Expander<'_> {
         let message = format!("`{name}` has no address, and `antispoof` adds no rule for it");
         let help = format!("`antispoof for ({name})` follows the addresses that it gets later");
         let problem = Diagnostic::warning(Code::UnresolvedHost, span, message).help(help);
-        let names = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
-        let is_there = resolve::interface_exists(self.resolver, name);
-        self.diagnostics.push(problem.nearest(name, names.filter(|_| !is_there)));
+        let is_interface = resolve::interface_exists(self.resolver, name);
+        self.push_nearest(problem, name, is_interface);
     }
 
     pub(super) fn host(&mut self, host: &Host, found: &mut Vec<Found>) -> Expanded<()> {
@@ -162,16 +145,18 @@ impl Expander<'_> {
             return;
         }
         let message = format!("no address is known for `{name}`");
-        let interfaces = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
-        // One that is there is meant.
-        let interfaces = interfaces.filter(|_| !is_interface);
         let mut problem =
             Diagnostic::warning(Code::UnresolvedHost, span, message).label("nothing matches it");
         if let Some(advice) = advice {
             problem = problem.help(advice);
         }
-        problem = problem.nearest(name, interfaces);
-        self.diagnostics.push(problem);
+        self.push_nearest(problem, name, is_interface);
+    }
+
+    /// Reports what has no address, with the interface that may be meant: one that is there is.
+    fn push_nearest(&mut self, problem: Diagnostic, name: &str, is_interface: bool) {
+        let names = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
+        self.diagnostics.push(problem.nearest(name, names.filter(|_| !is_interface)));
     }
 
     pub(super) fn ports(

@@ -2,7 +2,7 @@
 
 use weir_wire::protocol::TCP;
 
-use super::address::Found;
+use super::address::{Found, interface_addresses};
 use super::pool::{PoolTemplate, PoolUse};
 use super::template::{Lists, RuleList, Template};
 use super::{Expanded, Expander, Reported, keeps};
@@ -395,14 +395,24 @@ impl Expander<'_> {
                 parts.push((None, Modifiers::default()));
             }
             for (on, modifiers) in parts {
-                let from = self.spoofed(interface, modifiers);
-                if from.is_empty() {
+                let kind = if interface.is_dynamic {
+                    ast::HostKind::Dynamic(name.clone(), modifiers)
+                } else if interface_addresses(self.resolver, &name, modifiers).is_empty() {
                     self.unspoofed(&name, interface.name.span);
                     continue;
-                }
+                } else {
+                    ast::HostKind::Name(name.clone(), modifiers)
+                };
+                let host = ast::Host {
+                    span: interface.name.span,
+                    not: false,
+                    kind,
+                    bits: None,
+                    weight: None,
+                };
                 let mut template = Template::new(base.clone(), RuleList::Filter, &filter);
                 template.lists.interfaces = vec![on];
-                template.lists.from = from;
+                template.lists.from = self.hosts(&[host])?;
                 self.product(&template, rules)?;
             }
         }

@@ -5,7 +5,7 @@ use crate::ast::{Altq, Bandwidth};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{AltqOn, Prelude};
 use crate::source::Span;
-use crate::value::{BlockReturn, Setting};
+use crate::value::Setting;
 
 /// Timeouts of `set optimization`, in the order of `names::TIMEOUTS` from `tcp.first` to
 /// `tcp.tsdiff` (pf.conf(5), "set optimization").
@@ -67,8 +67,10 @@ impl Expander<'_> {
                 }
                 self.state_defaults = Some((**options).clone());
             }
-            Setting::FailPolicy(BlockReturn::Drop) | Setting::RequireOrder(_) => {}
-            Setting::FailPolicy(_) | Setting::Fingerprints(_) | Setting::KeepCounters => {}
+            Setting::FailPolicy(_)
+            | Setting::Fingerprints(_)
+            | Setting::KeepCounters
+            | Setting::RequireOrder(_) => {}
         }
         if let Setting::Skip(names) = setting {
             for name in names.clone() {
