@@ -655,8 +655,6 @@ fn take_apart(raw: &Raw) -> Record {
     let [no_sync_shift, log_shift] = [layout::HALF_NO_SYNC_SHIFT, layout::HALF_LOG_SHIFT]
         .map(|shift| layout::ACCOUNT_RULE_SHIFT + shift);
     let wscale = bytes(state::WSCALE);
-    let proxied = layout::WSCALE_MODULATED | layout::WSCALE_PROXIED;
-    let is_proxied = wscale[1] & (proxied | layout::WSCALE_FLAG | layout::WSCALE_MASK) == proxied;
     let source_is_1 = [layout::WSCALE_SOURCE_A_IS_1, layout::WSCALE_SOURCE_B_IS_1];
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
     let tag = |word: u64| (word >> layout::ACCOUNT_TAG_SHIFT) as u8 & TAG_MASK;
@@ -687,11 +685,9 @@ fn take_apart(raw: &Raw) -> Record {
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,
-        next_hop: each(state::NEXT_HOP)
-            .map(|word| word & ((1 << layout::STATE_GATEWAY_SHIFT) - 1))
-            .map(|index| if is_proxied { 0 } else { index }),
+        next_hop: each(state::NEXT_HOP).map(|word| word & ((1 << layout::STATE_GATEWAY_SHIFT) - 1)),
         gateways: each(state::NEXT_HOP).map(|word| (word >> layout::STATE_GATEWAY_SHIFT) as u8),
-        generation: if is_proxied { 0 } else { half_word(line, state::GENERATION) },
+        generation: half_word(line, state::GENERATION),
         created_tick: created[0] | created[1] << 16,
         last_tick: word(line, state::LAST_TICK),
         profile: (flags >> layout::STATE_PROFILE_SHIFT) as u8,

@@ -130,6 +130,13 @@ static __always_inline __u32 weir_tcp_option(const __u8 *options, __u32 at, __u3
 	size = options[at + 1];
 	return size < 2 || at + size > bytes ? 0 : size;
 }
+
+/* Whether a segment with these flags is the first one of a connection. */
+static __always_inline bool weir_tcp_opens(__u32 flags)
+{
+	return (flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN;
+}
+
 /* RFC 7323, section 2.3 */
 #define WEIR_TCP_WSCALE_MAX 14
 

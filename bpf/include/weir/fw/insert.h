@@ -203,8 +203,7 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 static __always_inline bool weir_bucket_is_reused(const struct weir_fw_packet *p, weir_line *s)
 {
 	return p->protocol == WEIR_PROTOCOL_TCP && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
-	       s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
-	       (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN;
+	       s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 && weir_tcp_opens(p->tcp_flags);
 }
 
 /* Whether the other half of a record is counted in the node that this one would be counted in. */
@@ -335,8 +334,7 @@ static __always_inline void weir_state_modulate(const struct weir_fw_packet *p,
 		return;
 	}
 	if (!(d->flags & WEIR_DECISION_MODULATE) || p->protocol != WEIR_PROTOCOL_TCP ||
-	    (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) != WEIR_TCP_SYN ||
-	    weir_state_is_modulated(s))
+	    !weir_tcp_opens(p->tcp_flags) || weir_state_is_modulated(s))
 		return;
 	s->wscale[1] |= WEIR_WSCALE_MODULATED;
 	s->control |= WEIR_STATE_SCRUB;

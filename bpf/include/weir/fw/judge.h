@@ -62,10 +62,12 @@ static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packe
 /* Finds what rules ask of sockets and routes, if they do. */
 static __always_inline void weir_fw_ask_kernel(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {
-	if (is_skb)
-		weir_owner_skb(ctx, p);
-	else
-		weir_owner_ingress(ctx, p);
+	if (weir_fw_asks_owner(p)) {
+		if (is_skb)
+			weir_owner_skb(ctx, p);
+		else
+			weir_owner_ingress(ctx, p);
+	}
 	if (!weir_fw_asks_routes(p))
 		return;
 	if (is_skb)
@@ -211,13 +213,12 @@ static __always_inline bool weir_fw_makes_state(const struct weir_fw_packet *p,
 static __always_inline void weir_fw_begin_timestamps(const struct weir_fw_packet *p,
 						     struct weir_fw_scratch *scratch)
 {
-	const __u8 both = WEIR_TCP_SYN | WEIR_TCP_ACK;
 	__u64 *word = &scratch->decision.scrub;
 
 	if (!((*word | scratch->scrub[0]) & WEIR_SCRUB_REASSEMBLE))
 		return;
 	*word &= ~WEIR_SCRUB_REASSEMBLE;
-	if (p->protocol == WEIR_PROTOCOL_TCP && (p->tcp_flags & both) == WEIR_TCP_SYN)
+	if (p->protocol == WEIR_PROTOCOL_TCP && weir_tcp_opens(p->tcp_flags))
 		*word |= WEIR_SCRUB_TIMESTAMPS;
 }
 

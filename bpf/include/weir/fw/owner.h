@@ -66,12 +66,18 @@ static __always_inline void weir_owner_find(void *ctx, struct weir_fw_packet *p)
 	bpf_sk_release(sk);
 }
 
-/* Whether the rules of the packet's ruleset ask for that, and it may be known. */
-static __always_inline bool weir_owner_is_asked(const struct weir_fw_packet *p)
+/* Whether rules of the packet's ruleset ask for that. */
+static __always_inline bool weir_fw_asks_owner(const struct weir_fw_packet *p)
 {
-	return weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OWNERS &&
-	       (p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP) &&
-	       !(p->flags & WEIR_PACKET_LATER_FRAGMENT);
+	return weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OWNERS;
+}
+
+/* Nothing is known so far; whether something may be. */
+static __always_inline bool weir_owner_begin(struct weir_fw_packet *p)
+{
+	p->user = WEIR_FW_OWNER_UNKNOWN;
+	p->group = WEIR_FW_OWNER_UNKNOWN;
+	return weir_fw_has_socket(p) && !(p->flags & WEIR_PACKET_LATER_FRAGMENT);
 }
 
 /* What comes in for the box: no route leads there. */
@@ -80,16 +86,13 @@ static __always_inline void weir_owner_of_incoming(void *ctx, struct weir_fw_pac
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
-	p->user = WEIR_FW_OWNER_UNKNOWN;
-	p->group = WEIR_FW_OWNER_UNKNOWN;
-	if (scratch && p->direction == WEIR_FW_IN &&
-	    weir_fw_has_no_route(ctx, scratch, p, true, ifindex))
+	if (scratch && weir_fw_has_no_route(ctx, scratch, p, true, ifindex))
 		weir_owner_find(ctx, p);
 }
 
 __noinline int weir_owner_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
 {
-	if (weir_owner_is_asked(p))
+	if (weir_owner_begin(p) && p->direction == WEIR_FW_IN)
 		weir_owner_of_incoming(ctx, p, ctx->ingress_ifindex);
 	return 0;
 }
@@ -98,10 +101,13 @@ __noinline int weir_owner_skb(struct __sk_buff *skb, struct weir_fw_packet *p __
 {
 	struct bpf_sock *sk;
 
-	if (!weir_owner_is_asked(p))
+	if (!weir_owner_begin(p))
 		return 0;
-	weir_owner_of_incoming(skb, p, skb->ifindex);
-	if (p->direction == WEIR_FW_IN || !(p->flags & WEIR_PACKET_LOCAL))
+	if (p->direction == WEIR_FW_IN) {
+		weir_owner_of_incoming(skb, p, skb->ifindex);
+		return 0;
+	}
+	if (!(p->flags & WEIR_PACKET_LOCAL))
 		return 0;
 	sk = skb->sk;
 	if (sk)

@@ -95,12 +95,9 @@ static __always_inline bool weir_cookie_is_ours(const struct weir_fw_packet *p)
 static __always_inline bool weir_proxy_is_asked(const struct weir_fw_packet *p,
 						const struct weir_fw_decision *d)
 {
-	if (p->flags & WEIR_PACKET_OPTIONS && !(d->flags & WEIR_DECISION_ALLOW_OPTIONS))
-		return false;
 	return d->flags & WEIR_DECISION_SYNPROXY && !(d->flags & WEIR_DECISION_BLOCK) &&
 	       p->direction == WEIR_FW_IN && p->protocol == WEIR_PROTOCOL_TCP &&
-	       (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN &&
-	       !(p->flags & WEIR_PACKET_PROXIED);
+	       weir_tcp_opens(p->tcp_flags) && !(p->flags & WEIR_PACKET_PROXIED);
 }
 
 /* The box's SYN. Segments are not longer than `max-mss` of the rule allows. */
@@ -179,24 +176,12 @@ static __always_inline void weir_proxy_become(struct weir_fw_packet *p,
 	p->flags &= ~(WEIR_PACKET_OPTIONS | WEIR_PACKET_SAW_ROUTING);
 }
 
-/* Has the frame hold a segment in the place of its packet. */
-static __always_inline bool weir_proxy_put(struct xdp_md *ctx, const struct weir_fw_packet *p,
-					   const struct weir_fw_segment *t)
-{
-	__u32 bytes = p->l3_at + weir_fw_ip_header_bytes(p->family) + weir_fw_segment_bytes(t);
-	int now = weir_fw_frame_bytes(ctx);
-
-	return !bpf_xdp_adjust_tail(ctx, (int)bytes - now) &&
-	       weir_fw_fill_segment(weir_xdp_data(ctx) + (p->l3_at & WEIR_FW_OFFSET_MASK),
-				    weir_xdp_data_end(ctx), p, t);
-}
-
 /* Answers a SYN that the rules have passed to the proxy; what to return for it. */
 __noinline int weir_proxy_greet_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_segment t = {};
-	void *data;
+	int action = XDP_DROP;
 
 	if (!scratch)
 		return XDP_DROP;
@@ -208,19 +193,16 @@ __noinline int weir_proxy_greet_ingress(struct xdp_md *ctx, struct weir_fw_packe
 		return XDP_DROP;
 	}
 	weir_proxy_greeting(&t, p, &scratch->decision);
-	if (!weir_fw_may_answer(p) || p->flags & WEIR_PACKET_SECOND ||
-	    weir_fw_is_deaf(weir_fw_interface(weir_fw_ifslot(ctx->ingress_ifindex))->flags) ||
-	    !weir_proxy_put(ctx, p, &t)) {
+	if (weir_fw_may_answer(p) && !(p->flags & WEIR_PACKET_SECOND) &&
+	    !weir_fw_is_deaf(weir_fw_interface(weir_fw_ifslot(ctx->ingress_ifindex))->flags))
+		action = weir_fw_reply_segment(ctx, p, &t);
+	if (action == XDP_DROP) {
 		weir_fw_table_counters(p->cpu)->unanswered++;
 		return XDP_DROP;
 	}
-	data = weir_xdp_data(ctx);
-	if (data + sizeof(struct weir_eth) > weir_xdp_data_end(ctx))
-		return XDP_DROP;
-	weir_fw_turn_mac(data);
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->replies++;
-	return weir_fw_send_back(ctx);
+	return action;
 }
 
 /* Makes the SYN of an ACK, if it is one; -1 if the frame cannot be changed. */
@@ -232,7 +214,7 @@ __noinline int weir_proxy_call_ingress(struct xdp_md *ctx, struct weir_fw_packet
 	if (!weir_proxy_calls(p, hit, &t))
 		return 0;
 	t.is_partial = !!(p->flags & WEIR_PACKET_PARTIAL);
-	if (!weir_fw_tcp_checksum_fits(ctx, p) || !weir_proxy_put(ctx, p, &t))
+	if (!weir_fw_tcp_checksum_fits(ctx, p) || !weir_fw_put_frame(ctx, p, &t))
 		return -1;
 	weir_proxy_become(p, &t);
 	p->flags |= WEIR_PACKET_PROXIED;

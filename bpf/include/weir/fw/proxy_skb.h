@@ -36,12 +36,9 @@ static __always_inline bool weir_proxy_put_skb(struct __sk_buff *skb,
 					       const struct weir_fw_packet *p,
 					       const struct weir_fw_segment *t, bool turns)
 {
-	void *to = scratch->answer;
+	__u32 bytes = weir_fw_make_segment(scratch, p, t);
 
-	return weir_fw_fill_segment(to, to + sizeof(scratch->answer), p, t) &&
-	       weir_fw_put_answer(skb, scratch, p,
-				  weir_fw_ip_header_bytes(p->family) + weir_fw_segment_bytes(t),
-				  turns);
+	return bytes && weir_fw_put_answer(skb, scratch, p, bytes, turns);
 }
 
 /* As weir_proxy_greet_ingress(). */

@@ -26,6 +26,7 @@
 #define WEIR_FW_QUOTE_BYTES_MAX (576 - sizeof(struct weir_ipv4) - sizeof(struct weir_icmp))
 /* An ICMPv6 error has at most 1280 (RFC 4443, section 3.1). */
 #define WEIR_FW_QUOTE6_BYTES_MAX (1280 - sizeof(struct weir_ipv6) - sizeof(struct weir_icmp))
+
 /* Destination and source of the frame change places. */
 static __always_inline void weir_fw_turn_mac(__u32 *mac)
 {
@@ -124,8 +125,7 @@ static __always_inline bool weir_fw_put_segment(struct weir_tcp *tcp, void *data
 	tcp->checksum = 0;
 	tcp->urgent = 0;
 	sum += weir_fw_sum_words((__u32 *)tcp, sizeof(*tcp) / 4);
-	pseudo = weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
-		 bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
+	pseudo = weir_fw_sum_pseudo(p, bytes);
 	tcp->checksum = t->is_partial ? ~weir_checksum(pseudo) : weir_checksum(sum + pseudo);
 	return true;
 }
@@ -163,22 +163,19 @@ static __always_inline bool weir_fw_fill_segment(void *l3, void *data_end,
 }
 
 /* The segment that refuses a packet, as pf_return() makes it, or the ACK. */
-static __always_inline bool weir_fw_fill_rst(void *l3, void *data_end,
-					     const struct weir_fw_packet *p, __u8 ttl)
+static __always_inline void weir_fw_refusal(struct weir_fw_segment *t,
+					    const struct weir_fw_packet *p, __u8 ttl)
 {
 	bool is_challenge = p->flags & WEIR_PACKET_CHALLENGE;
-	struct weir_fw_segment t = {
-		.seq = p->ack,
-		.ack = p->seq,
-		.flags = is_challenge ? WEIR_TCP_ACK : WEIR_TCP_RST | WEIR_TCP_ACK,
-		.ttl = ttl ? ttl : WEIR_FW_REPLY_TTL,
-		.is_answer = true,
-	};
 
+	t->seq = p->ack;
+	t->ack = p->seq;
+	t->flags = is_challenge ? WEIR_TCP_ACK : WEIR_TCP_RST | WEIR_TCP_ACK;
+	t->ttl = ttl ? ttl : WEIR_FW_REPLY_TTL;
+	t->is_answer = true;
 	if (!is_challenge)
-		t.ack += p->payload_bytes + !!(p->tcp_flags & WEIR_TCP_SYN) +
-			 !!(p->tcp_flags & WEIR_TCP_FIN);
-	return weir_fw_fill_segment(l3, data_end, p, &t);
+		t->ack += p->payload_bytes + !!(p->tcp_flags & WEIR_TCP_SYN) +
+			  !!(p->tcp_flags & WEIR_TCP_FIN);
 }
 
 /* Whether a segment that is to be answered by a RST has the right checksum. */
@@ -191,7 +188,7 @@ __noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
 	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_PARTIAL))
 		return true;
 	sum = (__u32)weir_fw_sum_frame(ctx, p->l4_at, weir_fw_message_bytes(p));
-	return weir_checksum(sum + weir_fw_sum_pseudo(p)) == 0;
+	return weir_checksum(sum + weir_fw_sum_pseudo(p, weir_fw_message_bytes(p))) == 0;
 }
 
 /* What the kernel never looks a route up for, as a source or destination (`rt6_need_strict`). */
@@ -305,22 +302,41 @@ static __always_inline __u32 weir_fw_quote_bytes(const struct weir_fw_packet *p)
 	return p->ip_bytes < bytes_max ? p->ip_bytes : bytes_max;
 }
 
-static __always_inline int weir_fw_reply_rst(struct xdp_md *ctx, const struct weir_fw_packet *p,
-					     __u8 ttl)
+/* Has the frame hold a segment in the place of its packet. */
+static __always_inline bool weir_fw_put_frame(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					      const struct weir_fw_segment *t)
 {
-	__u32 bytes = p->l3_at + weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_tcp);
+	__u32 bytes = p->l3_at + weir_fw_ip_header_bytes(p->family) + weir_fw_segment_bytes(t);
 	int now = weir_fw_frame_bytes(ctx);
-	void *data, *data_end;
 
-	if (bpf_xdp_adjust_tail(ctx, (int)bytes - now))
+	return !bpf_xdp_adjust_tail(ctx, (int)bytes - now) &&
+	       weir_fw_fill_segment(weir_xdp_data(ctx) + (p->l3_at & WEIR_FW_OFFSET_MASK),
+				    weir_xdp_data_end(ctx), p, t);
+}
+
+/* The same, and back to where the frame came from: what to return for it. */
+static __always_inline int weir_fw_reply_segment(struct xdp_md *ctx,
+						 const struct weir_fw_packet *p,
+						 const struct weir_fw_segment *t)
+{
+	void *data;
+
+	if (!weir_fw_put_frame(ctx, p, t))
 		return XDP_DROP;
 	data = weir_xdp_data(ctx);
-	data_end = weir_xdp_data_end(ctx);
-	if (data + sizeof(struct weir_eth) > data_end ||
-	    !weir_fw_fill_rst(data + (p->l3_at & WEIR_FW_OFFSET_MASK), data_end, p, ttl))
+	if (data + sizeof(struct weir_eth) > weir_xdp_data_end(ctx))
 		return XDP_DROP;
 	weir_fw_turn_mac(data);
 	return weir_fw_send_back(ctx);
+}
+
+static __always_inline int weir_fw_reply_rst(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					     __u8 ttl)
+{
+	struct weir_fw_segment t = {};
+
+	weir_fw_refusal(&t, p, ttl);
+	return weir_fw_reply_segment(ctx, p, &t);
 }
 
 static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct weir_fw_packet *p,

@@ -56,7 +56,7 @@ __noinline int weir_fw_sum_skb(struct __sk_buff *skb, __u32 at, __u32 bytes)
 __noinline int weir_fw_tcp_checksum_fits_skb(struct __sk_buff *skb,
 					     const struct weir_fw_packet *p __arg_nonnull)
 {
-	__u64 pseudo = weir_fw_sum_pseudo(p), sum;
+	__u64 pseudo = weir_fw_sum_pseudo(p, weir_fw_message_bytes(p)), sum;
 	__u16 checksum;
 
 	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_MERGED) ||
@@ -120,15 +120,26 @@ static __always_inline bool weir_fw_error_address(struct __sk_buff *skb,
 	return true;
 }
 
-/* A RST or an ACK in the CPU's scratch; its size, 0 if there is none. */
-static __always_inline __u32 weir_fw_make_rst(struct weir_fw_scratch *scratch,
-					      const struct weir_fw_packet *p, __u8 ttl)
+/* A segment in the CPU's scratch; its size, 0 if there is none. */
+static __always_inline __u32 weir_fw_make_segment(struct weir_fw_scratch *scratch,
+						  const struct weir_fw_packet *p,
+						  const struct weir_fw_segment *t)
 {
 	void *to = scratch->answer;
 
-	if (!weir_fw_fill_rst(to, to + sizeof(scratch->answer), p, ttl))
+	if (!weir_fw_fill_segment(to, to + sizeof(scratch->answer), p, t))
 		return 0;
-	return weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_tcp);
+	return weir_fw_ip_header_bytes(p->family) + weir_fw_segment_bytes(t);
+}
+
+/* A RST or an ACK there. */
+static __always_inline __u32 weir_fw_make_rst(struct weir_fw_scratch *scratch,
+					      const struct weir_fw_packet *p, __u8 ttl)
+{
+	struct weir_fw_segment t = {};
+
+	weir_fw_refusal(&t, p, ttl);
+	return weir_fw_make_segment(scratch, p, &t);
 }
 
 /* The same of an error. */

@@ -182,22 +182,25 @@ static __always_inline bool weir_fw_id_holds(__u32 id, __u32 first, __u32 last, 
 	return (first <= id && id <= last) != !!(how & WEIR_FW_OWNER_NOT);
 }
 
+/* Whether a packet is one of those that have a socket. */
+static __always_inline bool weir_fw_has_socket(const struct weir_fw_packet *p)
+{
+	return p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
+}
+
 /* Whether a rule is about the owner of the packet's socket. FreeBSD asks of SCTP, too. */
 static __always_inline bool weir_fw_owner_holds(const struct weir_fw_packet *p, __u32 number)
 {
 	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
-	bool has_socket = p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
 	struct weir_fw_owner __weir_arena *owner;
 
-	if (!has_socket && (p->protocol != WEIR_PROTOCOL_SCTP ||
+	if (!weir_fw_has_socket(p) && (p->protocol != WEIR_PROTOCOL_SCTP ||
 			    image->flags & WEIR_FW_IMAGE_OPENBSD))
 		return true;
 	owner = weir_at(struct weir_fw_owner,
 			p->ruleset + image->owners_at + (number - 1) * (__u32)sizeof(*owner));
-	return weir_fw_id_holds(has_socket ? p->user : WEIR_FW_OWNER_UNKNOWN, owner->user[0],
-				owner->user[1], owner->user_how) &&
-	       weir_fw_id_holds(has_socket ? p->group : WEIR_FW_OWNER_UNKNOWN, owner->group[0],
-				owner->group[1], owner->group_how);
+	return weir_fw_id_holds(p->user, owner->user[0], owner->user[1], owner->user_how) &&
+	       weir_fw_id_holds(p->group, owner->group[0], owner->group[1], owner->group_how);
 }
 
 /* What few rules ask for; chance is the last. */

@@ -57,11 +57,11 @@ __noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
 	return weir_fw_sum(ctx, false, at, bytes);
 }
 
-/* The sum of the pseudo-header of a TCP segment. */
-static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p)
+/* The sum of the pseudo-header of a TCP segment of so many bytes, in either direction. */
+static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p, __u32 bytes)
 {
 	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
-	       bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(weir_fw_message_bytes(p));
+	       bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
 }
 
 #endif /* WEIR_FW_SUM_H */

@@ -253,7 +253,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	bool is_in_window = false, is_proxied = false;
 	int result = WEIR_TCP_FITS;
 
-	if ((flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN) {
+	if (weir_tcp_opens(flags)) {
 		if (WEIR_TCP_PHASE(&source) >= WEIR_TCPS_FIN_WAIT_2 &&
 		    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_FIN_WAIT_2)
 			return WEIR_TCP_REUSED;

@@ -1,6 +1,7 @@
 //! Whom a rule is about, as `struct weir_fw_criteria`.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use weir_rules::Dialect;
@@ -67,12 +68,7 @@ impl<'a> Names<'a> {
 
     /// The index of a table in the directory.
     pub(super) fn table(&mut self, name: TableName) -> u32 {
-        let count = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
-        let at = *self.table_indices.entry(name.clone()).or_insert(count);
-        if at == count {
-            self.tables.push(name);
-        }
-        at
+        interned(&mut self.tables, &mut self.table_indices, name)
     }
 
     /// The first of the tables of what interfaces hold, which follow each other by their slots.
@@ -142,11 +138,7 @@ impl<'a> Names<'a> {
             return 0;
         }
         let owner = Owner { user: ids_of(rule.user), group: ids_of(rule.group) };
-        let count = u32::try_from(self.owners.len()).unwrap_or(u32::MAX);
-        let at = *self.owner_indices.entry(owner).or_insert(count);
-        if at == count {
-            self.owners.push(owner);
-        }
+        let at = interned(&mut self.owners, &mut self.owner_indices, owner);
         at.saturating_add(1) << asks::OWNER_SHIFT
     }
 
@@ -208,12 +200,13 @@ impl<'a> Names<'a> {
     pub(super) fn criteria(&mut self, rule: &Rule, anchor: &str) -> Criteria {
         let options = &rule.options;
         let is_openbsd = self.evaluator.ruleset().dialect == Dialect::OpenBsd;
+        let owner = self.owner(rule);
         let mut criteria = Criteria {
             interfaces: self.interfaces(rule.interface.as_ref()),
             received: self.received(rule.received_on.as_ref()),
             protocol: rule.protocol.unwrap_or(0),
             hooks: hooks_of(rule),
-            flags: self.owner(rule),
+            flags: owner,
             ..Criteria::default()
         };
         (criteria.from_kind, criteria.from) = self.place(&rule.from, anchor);
@@ -226,8 +219,7 @@ impl<'a> Names<'a> {
         ask(asks::ICMP_TYPE, rule.icmp.is_some());
         ask(asks::ICMP_CODE, rule.icmp.is_some_and(|icmp| icmp.code.is_some()));
         let looks_at_ports = rule.from.port.is_some() || rule.to.port.is_some();
-        let looks_at_socket = rule.user.is_some() || rule.group.is_some();
-        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some() || looks_at_socket);
+        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some() || owner != 0);
         ask(asks::SCTP_PORTS, looks_at_ports && !is_openbsd);
         ask(asks::FRAGMENT, options.fragment);
         // A rule's TOS of 0 is no criterion in the kernel.
@@ -256,6 +248,20 @@ impl<'a> Names<'a> {
         criteria.probability = options.probability.map_or(0, |chance| chance.max(1));
         criteria
     }
+}
+
+/// The index of a value in a list, to which it is added if it is not there.
+fn interned<T: Clone + Eq + Hash>(
+    list: &mut Vec<T>,
+    indices: &mut HashMap<T, u32>,
+    value: T,
+) -> u32 {
+    let count = u32::try_from(list.len()).unwrap_or(u32::MAX);
+    let at = *indices.entry(value.clone()).or_insert(count);
+    if at == count {
+        list.push(value);
+    }
+    at
 }
 
 /// The networks that the box is in: the kernel forwards nothing to its own address there, or to
