@@ -35,7 +35,8 @@ use weir_net::{Netlink, VethEnd, sysctl};
 use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::{alone, beside};
 use network::{
-    IMPATIENCE, Killed, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, wait_until,
+    IMPATIENCE, Killed, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, pattern,
+    wait_until,
 };
 
 /// Passes one port from the client, and answers for all others with a RST.
@@ -66,7 +67,7 @@ fn rules_decide_who_gets_through() {
     for host in [SERVER, SERVER6] {
         let mut line = net.connect(host, 7001, PATIENCE).expect("passed");
         line.echo("through the box");
-        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let bytes = pattern(3_000_000);
         assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
     }
     // A RST comes back: the connection is refused at once.

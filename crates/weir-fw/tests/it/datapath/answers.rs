@@ -3,14 +3,12 @@
 use weir_bpf::firewall::layout::table;
 use weir_wire::{icmp, ipv4, ipv6, tcp};
 
-use super::frames::{ETH_BYTES, Ends, Segment};
-use super::rig::{BOX_MAC, PEER_MAC, Rig};
+use super::frames::{ETH_BYTES, Ends, SYN, Segment};
+use super::rig::{BOX_MAC, DROP, PEER_MAC, Rig};
 
-const DROP: i32 = 1;
 /// A redirection, to the interface itself.
 const SEND_BACK: i32 = 4;
 const IN: u32 = 0;
-const SYN: u8 = 0x02;
 const RST_ACK: u8 = 0x14;
 
 fn segment(flags: u8) -> Segment {

@@ -5,14 +5,10 @@
 use weir_bpf::firewall::layout::{control, table};
 use weir_bpf::firewall::reasons::REASONS;
 
-use super::frames::{ETH_BYTES, Ends, Segment, fix, fragment};
+use super::frames::{ACK, ETH_BYTES, Ends, FIN, RST, SYN, Segment, fix, fragment};
 use super::rig::{BOX_MAC, Rig};
 
 const IN: u32 = 0;
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-const FIN: u8 = 0x01;
-const RST: u8 = 0x04;
 
 /// What becomes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,8 @@ use weir_net::Netlink;
 use weir_wire::{ipv4, ipv6};
 
 use super::frames::{ETH_BYTES, Ends, tagged};
-use super::rig::{BOX_MAC, OTHER_MAC, PEER_MAC, Rig};
+use super::rig::{BOX_MAC, OTHER_MAC, PASS, PEER_MAC, REDIRECT, Rig};
 
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
 const IN: u32 = 0;
 const OUT: u32 = 1;
 

@@ -1,10 +1,8 @@
 //! Fragments follow the first one of their packet.
 
 use super::frames::{ETH_BYTES, Ends, fragment};
-use super::rig::Rig;
+use super::rig::{DROP, REDIRECT, Rig};
 
-const DROP: i32 = 1;
-const REDIRECT: i32 = 4;
 const IN: u32 = 0;
 const RULES: &str = "block all\npass proto udp to port 53 keep state\n";
 

@@ -8,6 +8,12 @@ use super::rig::{BOX_MAC, PEER_MAC};
 
 pub(crate) const ETH_BYTES: usize = 14;
 
+/// Flags of TCP.
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const ACK: u8 = 0x10;
+
 /// A packet between two hosts; the frame goes from a neighbour to the box.
 #[derive(Clone)]
 pub(crate) struct Ends {
@@ -147,6 +153,30 @@ impl Ends {
             _ => panic!("two families"),
         }
     }
+}
+
+/// The segment in a frame; the checksums are right.
+pub(crate) fn segment_of(frame: &[u8]) -> Vec<u8> {
+    let bytes = &frame[ETH_BYTES..];
+    if bytes[0] >> 4 == 4 {
+        let packet = ipv4::Packet::new_checked(bytes).expect("a packet");
+        let header = ipv4::Repr::parse(&packet).expect("the header is right");
+        return checked(packet.payload(), header.src, header.dst);
+    }
+    let packet = ipv6::Packet::new_checked(bytes).expect("a packet");
+    let header = ipv6::Repr::parse(&packet);
+    checked(packet.payload(), header.src, header.dst)
+}
+
+fn checked<A: checksum::IpAddress>(message: &[u8], src: A, dst: A) -> Vec<u8> {
+    let view = tcp::Packet::new_checked(message).expect("a segment");
+    assert_eq!(view.checksum(), view.computed_checksum(src, dst), "{message:x?}");
+    message.to_vec()
+}
+
+/// The options of a segment.
+pub(crate) fn options_of(segment: &[u8]) -> &[u8] {
+    &segment[20..usize::from(segment[12] >> 4) * 4]
 }
 
 /// What the tests say of a TCP segment.

@@ -6,10 +6,7 @@ use weir_fw::engine;
 use weir_net::{CpuList, Netlink, cpu};
 
 use super::frames::{Ends, fix};
-use super::rig::{OTHER_MAC, PEER_MAC, Rig};
-
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
+use super::rig::{OTHER_MAC, PASS, PEER_MAC, REDIRECT, Rig};
 
 /// The MAC address that a frame leaves to.
 #[track_caller]

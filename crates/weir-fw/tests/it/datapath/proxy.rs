@@ -2,20 +2,11 @@
 //! the numbers on both sides of the box from then on.
 
 use weir_bpf::firewall::layout::control;
-use weir_wire::{ipv4, ipv6, tcp};
 
-use super::frames::{ETH_BYTES, Ends, Segment};
-use super::rig::{BOX_MAC, PEER_MAC, Rig};
+use super::frames::{ACK, Ends, RST, SYN, Segment, options_of, segment_of};
+use super::rig::{BOX_MAC, DROP, NEXT, PASS, PEER_MAC, REDIRECT, Rig};
 
-const DROP: i32 = 1;
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
-const NEXT: i32 = -1;
 const TCX_REDIRECT: i32 = 7;
-
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
 
 const RULES: &str = "\
 block
@@ -35,30 +26,13 @@ struct Seen {
 }
 
 fn seen(frame: &[u8]) -> Seen {
-    let packet = &frame[ETH_BYTES..];
-    let (message, is_right) = if packet[0] >> 4 == 4 {
-        let packet = ipv4::Packet::new_checked(packet).expect("a packet");
-        let header = ipv4::Repr::parse(&packet).expect("the header is right");
-        let message = packet.payload().to_vec();
-        let view = tcp::Packet::new_checked(&message[..]).expect("a segment");
-        let is_right = view.checksum() == view.computed_checksum(header.src, header.dst);
-        (message, is_right)
-    } else {
-        let packet = ipv6::Packet::new_checked(packet).expect("a packet");
-        let header = ipv6::Repr::parse(&packet);
-        let message = packet.payload().to_vec();
-        let view = tcp::Packet::new_checked(&message[..]).expect("a segment");
-        let is_right = view.checksum() == view.computed_checksum(header.src, header.dst);
-        (message, is_right)
-    };
-    assert!(is_right, "{frame:x?}");
+    let message = segment_of(frame);
     let half = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
     let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
-    let options = &message[20..usize::from(message[12] >> 4) * 4];
-    let mss = match options {
+    let mss = match options_of(&message) {
         [] => 0,
         [2, 4, high, low] => u16::from_be_bytes([*high, *low]),
-        _ => panic!("other options: {options:x?}"),
+        options => panic!("other options: {options:x?}"),
     };
     Seen { flags: message[13], seq: word(4), ack: word(8), window: half(14), mss }
 }

@@ -15,6 +15,13 @@ use weir_oracle::netns::namespace;
 
 use crate::programs::{Lent, possible_cpu_count};
 
+/// Of a [`Verdict`] of the ingress program.
+pub(crate) const DROP: i32 = 1;
+pub(crate) const PASS: i32 = 2;
+pub(crate) const REDIRECT: i32 = 4;
+/// Of one of a program on the kernel's packets: it goes on.
+pub(crate) const NEXT: i32 = -1;
+
 /// MAC addresses of the box, by interface.
 pub(crate) const BOX_MAC: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 2, 1]];
 /// MAC addresses of its neighbours.

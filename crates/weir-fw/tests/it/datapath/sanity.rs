@@ -1,11 +1,8 @@
 //! What never comes so far as the rules.
 
 use super::frames::{ETH_BYTES, Ends, Segment, fix, frame};
-use super::rig::Rig;
+use super::rig::{DROP, PASS, REDIRECT, Rig};
 
-const DROP: i32 = 1;
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
 const IN: u32 = 0;
 
 /// A frame, and the reason for which it is dropped.

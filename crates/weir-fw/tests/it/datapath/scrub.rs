@@ -3,16 +3,10 @@
 
 use weir_bpf::firewall::layout::{SCRUB_COUNT_MAX, SCRUB_ENDS_SHIFT, SCRUBS_AT, table};
 use weir_rules::Dialect;
-use weir_wire::{ipv4, tcp};
+use weir_wire::ipv4;
 
-use super::frames::{ETH_BYTES, Ends, Segment, fix};
-use super::rig::Rig;
-
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
-const NEXT: i32 = -1;
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+use super::frames::{ACK, ETH_BYTES, Ends, SYN, Segment, fix, options_of, segment_of};
+use super::rig::{NEXT, PASS, REDIRECT, Rig};
 
 /// What is looked at of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +37,7 @@ fn first_segment(options: &[u8]) -> Vec<u8> {
 
 /// The options of a frame's segment, whose checksum is right.
 fn options(frame: &[u8]) -> Vec<u8> {
-    let packet = ipv4::Packet::new_checked(&frame[ETH_BYTES..]).expect("a packet");
-    let header = ipv4::Repr::parse(&packet).expect("the header is right");
-    let view = tcp::Packet::new_checked(packet.payload()).expect("a segment");
-    assert_eq!(view.checksum(), view.computed_checksum(header.src, header.dst));
-    let end = usize::from(packet.payload()[12] >> 4) * 4;
-    packet.payload()[20..end].to_vec()
+    options_of(&segment_of(frame)).to_vec()
 }
 
 #[test]

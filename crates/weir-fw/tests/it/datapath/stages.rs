@@ -13,10 +13,8 @@ use weir_oracle::netns::namespace;
 
 use super::frames::{Ends, Segment};
 use super::live::{PATIENCE, send};
-use super::rig::{Rig, SLOT};
+use super::rig::{PASS, REDIRECT, Rig, SLOT};
 
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
 const IN: u32 = 0;
 /// Slot of a third interface.
 const THIRD_SLOT: u32 = 3;

@@ -6,12 +6,8 @@ use weir_bpf::firewall::layout::{control, table};
 use weir_net::Netlink;
 
 use super::frames::{ETH_BYTES, Ends, Segment, fix};
-use super::rig::{OTHER_MAC, PEER_MAC, Rig};
+use super::rig::{DROP, NEXT, OTHER_MAC, PASS, PEER_MAC, REDIRECT, Rig};
 
-const DROP: i32 = 1;
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
-const NEXT: i32 = -1;
 const EGRESS_DROP: i32 = 2;
 const IN: u32 = 0;
 const OUT: u32 = 1;

@@ -13,12 +13,8 @@ use weir_rules::Dialect;
 use weir_wire::{checksum, icmp, ipv4, ipv6, tcp, udp};
 
 use super::frames::{ETH_BYTES, Ends, Segment, fragment};
-use super::rig::{PEER_MAC, Rig, SLOT};
+use super::rig::{DROP, NEXT, PASS, PEER_MAC, REDIRECT, Rig, SLOT};
 
-const DROP: i32 = 1;
-const PASS: i32 = 2;
-const REDIRECT: i32 = 4;
-const NEXT: i32 = -1;
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const NAT: &str = "nat on b1 inet from 10.0.1.0/24 to any -> 10.0.2.1\n\

@@ -16,7 +16,7 @@ use weir_net::Netns;
 
 use super::nat::{datagrams, who_server};
 use super::network::{
-    Line, Network, PATIENCE, SERVER, SERVER6, at, connect_from, repeat, wait_until,
+    Line, Network, PATIENCE, SERVER, SERVER6, at, connect_from, pattern, repeat, wait_until,
 };
 use crate::common::can_run_lab;
 use crate::turns::beside;
@@ -35,7 +35,7 @@ match in inet6 proto esp scrub (min-ttl 1)
 ";
 
 /// A socket of a namespace at an address, which may be anybody's.
-fn transparent(netns: &Netns, kind: SockType, at: SocketAddr) -> OwnedFd {
+pub(super) fn transparent(netns: &Netns, kind: SockType, at: SocketAddr) -> OwnedFd {
     let make = || {
         let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let made = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
@@ -105,7 +105,7 @@ fn connections_for_others_go_to_a_proxy() {
     assert!(called(&net.client, SERVER, 7001).starts_with("10.1.0.2:"));
     let mut kept = connect_from(&net.client, SERVER, 80, PATIENCE).expect("passed");
     assert_eq!(kept.hear(), "10.2.0.2:80");
-    let all: Vec<u8> = (0..2_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let all = pattern(2_000_000);
     assert!(kept.bulk(&all) == all, "what was said comes back");
     assert!(net.pfctl("-vvss").contains("divert-to 127.0.0.1 port 3128"), "{}", net.pfctl("-vvss"));
     assert!(net.pfctl("-sr").contains("divert-to 127.0.0.1 port 3128"));

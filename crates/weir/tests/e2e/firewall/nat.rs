@@ -12,7 +12,7 @@ use weir_net::Netns;
 
 use super::network::{
     IMPATIENCE, Network, PAGE, PATIENCE, ROUTER, SERVER, SERVER6, at, connect_from, echo_server,
-    http_server, wait_until,
+    http_server, pattern, wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::beside;
@@ -161,7 +161,7 @@ fn a_home(test: &str, tag: &str, rules: &str) {
     assert_outside(seen(&net.client, SERVER, 7001), OUTSIDE);
     assert_outside(seen(&net.client, SERVER6, 7001), OUTSIDE6);
     let mut line = net.connect(SERVER, 7002, PATIENCE).expect("passed");
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let bytes = pattern(3_000_000);
     assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
     for (local, host, outside) in
         [("10.1.0.2:5000", SERVER, OUTSIDE), ("[fd01::2]:5000", SERVER6, OUTSIDE6)]

@@ -24,8 +24,9 @@ pub(super) const IMPATIENCE: Duration = Duration::from_millis(700);
 /// The server's addresses.
 pub(super) const SERVER: &str = "10.2.0.2";
 pub(super) const SERVER6: &str = "fd02::2";
-/// The box's own address on the client's side.
+/// The box's own addresses on the client's side.
 pub(super) const ROUTER: &str = "10.1.0.1";
+pub(super) const ROUTER6: &str = "fd01::1";
 
 /// Three namespaces in a row.
 pub(super) struct Network {
@@ -278,6 +279,11 @@ pub(super) fn at(host: &str, port: u16) -> SocketAddr {
     SocketAddr::new(host.parse().expect("an address"), port)
 }
 
+/// So many bytes to send.
+pub(super) fn pattern(count: u32) -> Vec<u8> {
+    (0..count).map(|number| number.to_le_bytes()[0]).collect()
+}
+
 /// A connection from a namespace; `None` if it did not come about in time.
 #[expect(clippy::print_stderr, reason = "a test that fails shows why")]
 pub(super) fn connect_from(
@@ -348,6 +354,13 @@ impl Line {
         self.0.read_exact(&mut back).expect("all comes back");
         sender.join().expect("sent");
         back
+    }
+
+    /// Sends so many bytes; the same have to come back.
+    #[track_caller]
+    pub(super) fn bounce(&mut self, count: u32, what: &str) {
+        let bytes = pattern(count);
+        assert!(self.bulk(&bytes) == bytes, "{what}: what comes back is what was sent");
     }
 }
 

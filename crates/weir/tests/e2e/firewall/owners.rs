@@ -8,12 +8,10 @@ use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use weir_net::Netns;
 use weir_oracle::tunnel::Offload;
 
-use super::network::{IMPATIENCE, Network, PATIENCE, ROUTER, SERVER, SERVER6, at};
+use super::network::{IMPATIENCE, Network, PATIENCE, ROUTER, ROUTER6, SERVER, SERVER6, at};
 use super::tcx::{NEAR, Site};
 use crate::common::can_run_lab;
 use crate::turns::beside;
-
-const ROUTER6: &str = "fd01::1";
 
 /// What the box may call, and what of the box may be called, and what is for others.
 const RULES: &str = "\

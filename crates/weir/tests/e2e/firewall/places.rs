@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::network::{Network, PATIENCE, SERVER, echo_server};
+use super::network::{Network, PATIENCE, SERVER, echo_server, pattern};
 use crate::common::can_run_lab;
 use crate::turns::beside;
 
@@ -28,7 +28,7 @@ fn a_flow_outlives_the_program_of_an_interface() {
     net.start(rules[0]);
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("judged on both ways");
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let bytes = pattern(3_000_000);
     let before = mode(&net, "b0");
     assert_eq!(before, "native");
     for number in [1, 0] {

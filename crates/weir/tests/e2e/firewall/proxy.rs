@@ -3,29 +3,25 @@
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use nix::sys::socket::sockopt::IpTransparent;
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket,
-};
+use nix::sys::socket::{SockType, SockaddrStorage, connect};
 use weir_net::Netns;
 use weir_oracle::tunnel::Offload;
 
+use super::divert::transparent;
 use super::nat::{program, seen, who_server};
 use super::network::{
-    IMPATIENCE, Network, PATIENCE, ROUTER, SERVER, SERVER6, at, connect_from, echo_server,
+    IMPATIENCE, Network, PATIENCE, ROUTER, ROUTER6, SERVER, SERVER6, at, connect_from, echo_server,
     wait_until,
 };
 use super::tcx::{NEAR, Site};
 use crate::common::{assert_exit, can_run_lab};
 use crate::turns::beside;
-
-const ROUTER6: &str = "fd01::1";
 
 /// Everything that comes in is proxied, but for port 7009.
 const RULES: &str = "\
@@ -35,10 +31,6 @@ pass in proto tcp to any port 7001:7005 synproxy state
 pass in proto tcp to any port 7009
 pass out proto tcp
 ";
-
-fn bytes() -> Vec<u8> {
-    (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect()
-}
 
 /// Servers at these addresses: one that speaks first, and one that listens first.
 fn serve(netns: &Netns, hosts: &[&str]) {
@@ -54,7 +46,7 @@ fn talks(from: &Netns, hosts: &[&str]) {
         assert!(seen(from, host, 7001).port() > 0, "{host}");
         let mut line = connect_from(from, host, 7002, PATIENCE).expect("passed");
         line.echo("one line");
-        assert!(line.bulk(&bytes()) == bytes(), "{host}: what comes back is what was sent");
+        line.bounce(3_000_000, host);
         line.finish();
         assert_eq!(line.hear(), "", "{host}: it ends");
     }
@@ -102,7 +94,7 @@ fn servers_behind_the_box_are_reached_by_its_handshake() {
     net.kill_daemon();
     line.echo("without a daemon");
     net.start("block\n");
-    assert!(line.bulk(&bytes()) == bytes(), "with another daemon");
+    line.bounce(3_000_000, "with another daemon");
 }
 
 #[test]
@@ -172,21 +164,15 @@ fn translated_servers_are_reached_by_the_boxs_handshake() {
     talks(&net.client, &[ROUTER]);
     assert_eq!(seen(&net.client, ROUTER, 7001).ip().to_string(), "10.2.0.1");
     let mut line = connect_from(&net.client, ROUTER, 7003, PATIENCE).expect("passed");
-    assert!(line.bulk(&bytes()) == bytes(), "a server of the box, by another address and port");
+    line.bounce(3_000_000, "a server of the box, by another address and port");
 }
 
 /// Tries to connect from an address that nobody has: the answer reaches nobody.
 fn call_from(netns: &Netns, from: &str, to: SocketAddr) {
-    let call = || -> OwnedFd {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let made = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
-        setsockopt(&made, IpTransparent, &true).expect("root may");
-        bind(made.as_raw_fd(), &SockaddrStorage::from(at(from, 0))).expect("bound");
-        let started = connect(made.as_raw_fd(), &SockaddrStorage::from(to));
-        assert_eq!(started, Err(nix::Error::EINPROGRESS));
-        made
-    };
-    drop(netns.run(call).expect("entered"));
+    let stream = TcpStream::from(transparent(netns, SockType::Stream, at(from, 0)));
+    stream.set_nonblocking(true).expect("set");
+    let started = connect(stream.as_raw_fd(), &SockaddrStorage::from(to));
+    assert_eq!(started, Err(nix::Error::EINPROGRESS));
 }
 
 #[test]

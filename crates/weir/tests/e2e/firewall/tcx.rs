@@ -93,10 +93,6 @@ fn received(net: &Network, name: &str) -> u64 {
     net.router.run(link).expect("entered").stats.rx_packets
 }
 
-fn bytes() -> Vec<u8> {
-    (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect()
-}
-
 #[track_caller]
 fn ping(test: &str, from: &Netns, words: &[&str]) {
     let words: Vec<&str> = ["ping", "-c", "3", "-i", "0.2", "-W", "20"]
@@ -136,7 +132,7 @@ fn through_a_tunnel(test: &str, tag: &str, offload: Offload) {
 
     for (host, shown) in [(SERVER, "10.2.0.2:7001"), (SERVER6, "fd02::2[7001]")] {
         let mut line = connect_from(far, host, 7001, PATIENCE).expect("passed");
-        assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+        line.bounce(3_000_000, "the connection");
         let states = net.pfctl("-ss");
         let is_shown = |line: &str| {
             line.starts_with(&format!("all tcp {shown} <- ")) && line.contains("ESTABLISHED")
@@ -149,7 +145,7 @@ fn through_a_tunnel(test: &str, tag: &str, offload: Offload) {
     assert_eq!(refusal(far, SERVER, 7005), Some(ErrorKind::ConnectionRefused), "on its way out");
     for host in [FAR, FAR6] {
         let mut line = net.connect(host, 7003, PATIENCE).expect("passed");
-        assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+        line.bounce(3_000_000, "the connection");
     }
     assert_eq!(refusal(&net.client, FAR, 7004), Some(ErrorKind::ConnectionRefused));
     connect_from(&net.router, FAR, 7004, PATIENCE).expect("passed").echo("from the box");
@@ -234,9 +230,9 @@ fn what_goes_by_a_tunnel_is_translated() {
             assert!(peer.port() >= 50_001, "a port of pf's range: {peer}");
         }
         let mut line = net.connect(FAR, 7002, PATIENCE).expect("passed");
-        assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+        line.bounce(3_000_000, "the connection");
         let mut line = connect_from(far, NEAR, 8080, PATIENCE).expect("redirected");
-        assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+        line.bounce(3_000_000, "the connection");
         assert_eq!(refusal(far, NEAR, 8081), Some(ErrorKind::ConnectionRefused), "that port alone");
         let states = net.pfctl("-ss");
         let forward = format!(" {SERVER}:7001 ({NEAR}:8080) <- {FAR}:");
@@ -275,7 +271,7 @@ fn max_mss_holds_in_a_tunnel() {
             let size = getsockopt(&stream, TcpMaxSeg).expect("known");
             assert!((1000..=1200).contains(&size), "{host}: {size}");
             let mut line = super::network::Line::new(stream);
-            assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+            line.bounce(3_000_000, "the connection");
         }
     }
 }
@@ -388,7 +384,7 @@ fn long_frames_are_filtered_too() {
     let all = if has_vlan { &all[..] } else { &all[..1] };
     for &(_, host, open, closed) in all {
         let mut line = net.connect(host, open, PATIENCE).expect("passed");
-        assert!(line.bulk(&bytes()) == bytes(), "what comes back is what was sent");
+        line.bounce(3_000_000, "the connection");
         let asked = Instant::now();
         let refused = refusal(&net.client, host, closed);
         assert_eq!(refused, Some(ErrorKind::ConnectionRefused), "after {:?}", asked.elapsed());

@@ -9,7 +9,8 @@ use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 
 use super::nat::{datagrams, ip, program, seen, seen_of_datagram, who_datagrams, who_server};
 use super::network::{
-    IMPATIENCE, Network, PATIENCE, connect_from, echo_server, namespace, plain_frames, wait_until,
+    IMPATIENCE, Network, PATIENCE, connect_from, echo_server, namespace, pattern, plain_frames,
+    wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, stdout};
 use crate::turns::beside;
@@ -237,7 +238,7 @@ fn a_connection_keeps_its_gateway() {
     // The client, whose link takes more, does not know of it.
     ip(&net.router, "link set b2 mtu 1400");
     ip(second, "link set i0 mtu 1400");
-    let bytes: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let bytes = pattern(300_000);
     assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
     let too_big = net.dropped("too-big");
     assert!(too_big > 0, "the client was told");

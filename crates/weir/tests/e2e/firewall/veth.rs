@@ -3,7 +3,7 @@
 use weir_net::Netns;
 
 use super::RULES;
-use super::network::{IMPATIENCE, Network, PATIENCE, SERVER, echo_server, wait_until};
+use super::network::{IMPATIENCE, Network, PATIENCE, SERVER, echo_server, pattern, wait_until};
 use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::beside;
 
@@ -64,7 +64,7 @@ fn what_has_no_checksum_yet_goes_by_the_kernel() {
     net.start(RULES);
     assert_eq!(of_interface(&net, "b0", "takes_redirected"), true);
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let bytes = pattern(3_000_000);
     assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
     wait_until("it is seen", || of_interface(&net, "b0", "peer_leaves_checksums") == true);
     let counted = |key: &str| net.json("stats")[key].as_u64().expect("a count");
