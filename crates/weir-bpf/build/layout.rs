@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 37] = [
+const STRUCTURES: [(&str, &str); 40] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -19,6 +19,7 @@ const STRUCTURES: [(&str, &str); 37] = [
     ("weir_fw_target", "target"),
     ("weir_fw_gateways", "gateways"),
     ("weir_fw_owner", "owner"),
+    ("weir_fw_counted", "counted"),
     ("weir_fw_gateway", "gateway"),
     ("weir_fw_classes", "classes"),
     ("weir_fw_dimension", "dimension"),
@@ -42,6 +43,8 @@ const STRUCTURES: [(&str, &str); 37] = [
     ("weir_fw_log_record", "log_record"),
     ("weir_fw_sweep", "sweep"),
     ("weir_fw_fragments", "fragments"),
+    ("weir_fw_counted_key", "counted_key"),
+    ("weir_fw_counts", "counts"),
     ("weir_source_key", "source_key"),
     ("weir_source", "source"),
     ("weir_source_overload", "source_overload"),

@@ -15,6 +15,7 @@
 mod adopt;
 mod arena;
 mod attach;
+mod counted;
 mod fragments;
 mod hook;
 mod index;
@@ -39,6 +40,7 @@ use libbpf_rs::{MapCore as _, MapHandle};
 pub use self::adopt::AdoptError;
 pub use self::arena::{Arena, ArenaError};
 pub use self::attach::{Attachment, Path};
+pub use self::counted::{CountedKey, Counts};
 pub use self::hook::TcxError;
 pub use self::index::Still;
 use self::layout::Regions;
@@ -61,6 +63,7 @@ const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
 const OVERLOADS_MAP: &str = "weir_overloads";
 const SOURCES_MAP: &str = "weir_sources";
+const COUNTED_MAP: &str = "weir_counted";
 const FRAGMENTS_MAP: &str = "weir_fragments";
 
 /// Loaded programs and their memory. Dropping it leaves attached programs where they are.
@@ -76,6 +79,7 @@ pub struct Firewall {
     log: MapHandle,
     overloads: MapHandle,
     sources: MapHandle,
+    counted: MapHandle,
     fragments: MapHandle,
     arena: Arena,
     regions: Regions,

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use weir_bpf::firewall::judge::{Judge, Subject};
 use weir_bpf::firewall::layout::{control, image};
 use weir_fw::compile::known::Known;
-use weir_fw::compile::{Input, Slot, compile};
+use weir_fw::compile::{CountedTables, Input, Slot, compile};
 use weir_fw::heap::Heap;
 use weir_fw::install::{Contents, Installer};
 use weir_rules::evaluate::Evaluator;
@@ -78,14 +78,16 @@ fn measure(judge: &Judge, count: u32, by_classes: bool, repeat: u32) -> (f64, u3
     let evaluator = Evaluator::new(&read.ruleset, &[], &facts).expect("evaluator");
     let slots = [Slot { number: 1, interface: "em0".into() }];
     let known = Known::default();
-    let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &known };
+    let counted = CountedTables::new();
+    let (evaluator, slots, known) = (&evaluator, &slots, &known);
+    let input = Input { evaluator, resolver: &facts, slots, known, counted: &counted };
     let mut compiled = compile(&input).expect("compiles");
     compiled.classify(by_classes);
     let arena = judge.arena();
     arena.write32(control::ACTIVE, 0);
     let heap = Heap::format(arena, HEAP_AT, HEAP_BYTES).expect("heap");
     let installer = Installer::new(arena, heap, 2, 77);
-    installer.activate(&compiled, &evaluator, &Contents::new(), 1).expect("activated");
+    installer.activate(&compiled, evaluator, &Contents::new(), 1).expect("activated");
     let active = arena.read32(control::ACTIVE);
     let mut total = 0_u64;
     for packet in 0..PACKET_COUNT {

@@ -26,7 +26,7 @@ use weir_net::shaping::Tree;
 use weir_rules::Dialect;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, Step};
-use weir_rules::ir::Rule;
+use weir_rules::ir::{Address, Rule};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver;
 use weir_rules::source::Span;
@@ -55,6 +55,13 @@ pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
 /// Pairs of `user` and `group`: twelve bits of criteria number them, from 1.
 const OWNER_COUNT_MAX: usize = 4095;
 
+/// Tables with `counters`, by anchor (empty for the main ruleset) and name: their numbers, from 1.
+pub type CountedTables = HashMap<(Text, Text), u32>;
+
+/// What rules count of tables' entries, by the rules' identifiers: for their sources, and for their
+/// destinations.
+type CountedEnds = HashMap<u32, [image::Counted; 2]>;
+
 /// An interface that has a slot in the data path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
@@ -74,6 +81,8 @@ pub struct Input<'a> {
     pub slots: &'a [Slot],
     /// Identifiers and timeout tables so far.
     pub known: &'a Known,
+    /// Numbers of the tables with `counters`.
+    pub counted: &'a CountedTables,
 }
 
 /// A rule of an image.
@@ -107,6 +116,7 @@ pub struct Compiled {
     scrubs: Vec<u64>,
     gateways: Vec<image::Gateways>,
     owners: Vec<image::Owner>,
+    counted: CountedEnds,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
     /// The queues of interfaces.
@@ -168,6 +178,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         gateways: Vec::new(),
         queue_numbers,
         trees,
+        counted_tables: input.counted,
+        counted: CountedEnds::new(),
         open: Vec::new(),
     };
     for step in steps {
@@ -271,6 +283,8 @@ struct Builder<'a> {
     gateways: Vec<image::Gateways>,
     queue_numbers: queues::Numbers,
     trees: Vec<Tree>,
+    counted_tables: &'a CountedTables,
+    counted: CountedEnds,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -295,7 +309,11 @@ impl<'a> Builder<'a> {
 
     fn rule(&mut self, rule: &RuleRef<'a>) -> Result<(), Refused> {
         let criteria = self.names.criteria(rule.rule, rule.anchor);
+        let is_counted = self.count_entries(rule, &criteria);
         self.row(rule, criteria, None)?;
+        if let Some(action) = self.actions.last_mut().filter(|_| is_counted) {
+            action.decision |= decision::COUNTED;
+        }
         // A rule that translates is for one direction; the others are refused.
         self.translate(rule, rule.rule.direction.unwrap_or(Direction::In))
     }
@@ -323,6 +341,23 @@ impl<'a> Builder<'a> {
         let word = self.word(rule.rule)?;
         self.scrubs.push(word);
         Ok(())
+    }
+
+    /// Notes which tables with `counters` a rule asks, and says whether it asks any.
+    fn count_entries(&mut self, rule: &RuleRef<'a>, criteria: &Criteria) -> bool {
+        let ends = [(&rule.rule.from, criteria.from[0]), (&rule.rule.to, criteria.to[0])];
+        let counted = ends.map(|(peer, index)| {
+            let Address::Table(name) = &peer.address else { return image::Counted::default() };
+            let anchor = self.names.evaluator.table_anchor(rule.anchor, name);
+            let table = self.counted_tables.get(&(anchor, name.clone())).copied().unwrap_or(0);
+            image::Counted { table, index, is_not: peer.not }
+        });
+        let is_counted = counted.iter().any(|end| end.table != 0);
+        if is_counted {
+            let id = self.ids.get(&rule.id).copied().unwrap_or(0);
+            self.counted.insert(id, counted);
+        }
+        is_counted
     }
 
     fn anchor(&mut self, path: &str) -> u32 {
@@ -383,6 +418,7 @@ impl<'a> Builder<'a> {
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
         flag(image_flags::OWNERS, !self.names.owners.is_empty());
+        flag(image_flags::COUNTED, !self.counted.is_empty());
         let proxies = decides(decision::SYNPROXY);
         flag(image_flags::PROXIES, proxies);
         let is_plain = !translates && !proxies && self.gateways.is_empty();
@@ -402,6 +438,7 @@ impl<'a> Builder<'a> {
             scrubs: self.scrubs,
             gateways: self.gateways,
             owners: self.names.owners,
+            counted: self.counted,
             numbered: Vec::new(),
             trees: self.trees,
             operands: self.names.operands,
@@ -517,6 +554,13 @@ impl Compiled {
         header.counters_at = padded(&mut out);
         header.id_count = self.known.id_count;
         out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
+        if !self.counted.is_empty() {
+            header.counted_at = padded(&mut out);
+            for id in 0..self.known.id_count {
+                let ends = self.counted.get(&id).copied().unwrap_or_default();
+                ends.iter().for_each(|end| end.write(&mut out));
+            }
+        }
         header.profiles_at = padded(&mut out);
         let blank = [[0; TIMEOUT_COUNT]];
         let profiles = &self.settings.profiles;

@@ -2,7 +2,7 @@
 
 use weir_bpf::firewall::layout::{
     HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, POOL_GATEWAY_COUNT_MAX, TIMEOUT_COUNT, choice,
-    criteria, direction, family, gateways, image, owner, place, rule, rule_kind, target,
+    counted, criteria, direction, family, gateways, image, owner, place, rule, rule_kind, target,
     translation,
 };
 
@@ -338,6 +338,28 @@ impl Owner {
     }
 }
 
+/// `struct weir_fw_counted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counted {
+    /// The table's number; 0: none.
+    pub(crate) table: u32,
+    /// In the directory.
+    pub(crate) index: u32,
+    /// `!`
+    pub(crate) is_not: bool,
+}
+
+impl Counted {
+    /// Appends the struct.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut line = Bytes::<{ counted::SIZE_BYTES as usize }>::new();
+        line.put(counted::TABLE, &self.table.to_ne_bytes());
+        line.put(counted::INDEX, &self.index.to_ne_bytes());
+        line.put(counted::IS_NOT, &u32::from(self.is_not).to_ne_bytes());
+        out.extend(line.0);
+    }
+}
+
 /// `struct weir_fw_image`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -363,6 +385,7 @@ pub struct Header {
     pub scrubs_at: u32,
     pub gateways_at: u32,
     pub owners_at: u32,
+    pub counted_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -411,6 +434,7 @@ impl Header {
             (image::SCRUBS_AT, self.scrubs_at),
             (image::GATEWAYS_AT, self.gateways_at),
             (image::OWNERS_AT, self.owners_at),
+            (image::COUNTED_AT, self.counted_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

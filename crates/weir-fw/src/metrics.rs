@@ -26,6 +26,9 @@ const READER_COUNT_MAX: usize = 8;
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
 
+/// `uncounted_packets`
+const UNCOUNTED: &str = "Packets of table entries without room for counters.";
+
 /// Reads where to listen: `ADDRESS:PORT`, or a port alone, which is one of the loopback address.
 ///
 /// # Errors
@@ -211,6 +214,7 @@ pub fn text(stats: &Value) -> String {
         ("weir_fw_forwarded_packets", "Packets forwarded by XDP.", &stats["forwarded_packets"]),
         ("weir_fw_kernel_packets", "Packets handed to the kernel.", &stats["to_kernel_packets"]),
         ("weir_fw_log_lost_records", "Log records without room.", &stats["log_lost_count"]),
+        ("weir_fw_uncounted_packets", UNCOUNTED, &stats["uncounted_packets"]),
         ("weir_fw_translated_flows", "Flows that were translated.", &translation["flows_count"]),
         ("weir_fw_port_probes", "Ports looked at.", &translation["port_probes_count"]),
     ] {

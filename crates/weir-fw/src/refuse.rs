@@ -123,8 +123,6 @@ refusals! {
         "there is one log";
     LogAllTranslated: "log (all) in nat, rdr, binat",
         "the first packet of a flow is logged there";
-    TableCounters: "table with counters",
-        "entries of tables are not counted";
     FailPolicy: "set fail-policy return",
         "what does not fit is dropped without an answer";
     UnresolvedHost: "a host name without an address",
@@ -166,9 +164,6 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
         found.prelude(prelude);
     }
     for table in &ruleset.tables {
-        if table.has_counters {
-            found.refuse(Refusal::TableCounters, table.span);
-        }
         if table.is_incomplete {
             found.refuse(Refusal::IncompleteTable, table.span);
         }
@@ -202,7 +197,6 @@ impl Found {
             Refusal::Divert => {
                 "OpenBSD's `divert-to 127.0.0.1 port N` hands connections to a socket"
             }
-            Refusal::TableCounters => "take `counters` out: the table is the same without",
             _ => "take it out; docs/fw-rules.md lists what the data path does not support",
         };
         let code = match refusal {

@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 7,
+	WEIR_FW_IMAGE_VERSION = 8,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 };
@@ -48,6 +48,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_GATEWAYS = 1 << 16, /* some rule has `route-to` or `reply-to` */
 	WEIR_FW_IMAGE_OWNERS = 1 << 17, /* some rule asks for `user` or `group` */
 	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state` */
+	WEIR_FW_IMAGE_COUNTED = 1 << 19, /* some rule asks a table with `counters` */
 };
 
 struct weir_fw_image {
@@ -92,7 +93,9 @@ struct weir_fw_image {
 	/* The third line. */
 	__u32 gateways_at;	/* struct weir_fw_gateways, by weir_fw_rule.gateways */
 	__u32 owners_at;	/* struct weir_fw_owner, by weir_fw_criteria.flags */
-	__u32 unused[14];
+	__u32 counted_at;	/* struct weir_fw_counted[id_count][2], by rule id and end; there
+				 * with WEIR_FW_IMAGE_COUNTED */
+	__u32 unused[13];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -179,6 +182,14 @@ struct weir_fw_owner {
 	__u32 unused[2];
 };
 
+/* A table with `counters` that a rule asks for an end: 0 the source, 1 the destination. */
+struct weir_fw_counted {
+	__u32 table;		/* its number, weir_fw_counted_key.table; 0: none */
+	__u32 index;		/* in the directory */
+	__u32 is_not;		/* `!`: entries with `!` count */
+	__u32 unused;
+};
+
 /* weir_fw_rule.kind */
 enum weir_fw_rule_kind {
 	WEIR_FW_RULE_PASS,
@@ -214,7 +225,7 @@ enum weir_fw_answer {
 #define WEIR_FW_DECISIONS_OF_STATES                                                       \
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
-	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY)
+	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

@@ -343,7 +343,7 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		weir_fw_log_ingress(ctx, p, hit);
 	if (!hit->covered[WEIR_FW_IN])
 		return weir_fw_judge_new(ctx, p, hit);
-	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+	weir_fw_apply_state(p, hit);
 	return WEIR_FW_CONTINUE;
 }
 
@@ -457,7 +457,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	if (weir_fw_is_skipped_fragment(p)) {
 		action = weir_fw_gather_out(p, hit);
 		if (action == WEIR_FW_FOLLOWS)
-			weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+			weir_fw_apply_state(p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action == WEIR_FW_FOLLOWS ? WEIR_FW_CONTINUE : action;
 	}
@@ -473,7 +473,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	}
 	/* It leaves as its first one did: whom the state lets out by now is of no account. */
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
-		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+		weir_fw_apply_state(p, hit);
 		return WEIR_FW_CONTINUE;
 	}
 	if (!weir_state_covers_out(p, hit)) {
@@ -485,7 +485,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
-	weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+	weir_fw_apply_state(p, hit);
 	return WEIR_FW_CONTINUE;
 }
 

@@ -59,6 +59,18 @@ static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packe
 						      WEIR_HIT_ALLOW_OPTIONS_A));
 }
 
+/* What a state does with a packet that it covers at p->direction: it is counted, and changed. */
+static __always_inline void weir_fw_apply_state(const struct weir_fw_packet *p,
+						const struct weir_fw_hit *hit)
+{
+	__u32 half = weir_fw_half(p, hit);
+
+	if (hit->flags & WEIR_HIT_WATCHED)
+		weir_counted_packet(p, hit->rule[half & 1],
+				    hit->reverse & 1 ? WEIR_COUNTED_REVERSE : 0);
+	weir_fw_scrub_by_state(hit, half);
+}
+
 /* Finds what rules ask of sockets and routes, if they do. */
 static __always_inline void weir_fw_ask_kernel(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {

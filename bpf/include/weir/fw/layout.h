@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 15,
+	WEIR_FW_LAYOUT_VERSION = 16,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -220,7 +220,7 @@ enum weir_state_flag {
 	WEIR_STATE_SLOPPY = 1 << 6,
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
-	WEIR_STATE_LOG_ALL = 1 << 9,	/* some half's rule logs every packet */
+	WEIR_STATE_WATCHED = 1 << 9,	/* some half's rule logs, or counts, all */
 	WEIR_STATE_SCRUB = 1 << 10,	/* every packet is changed, not SYNs alone */
 	WEIR_STATE_DIRTY = 1 << 11,	/* changed since a copy of it was sent: for sync */
 	WEIR_STATE_ACKED = 1 << 12,	/* another firewall has a copy: for sync */
@@ -534,6 +534,7 @@ struct weir_fw_table_counters {
 	__u64 stage_groups;	/* whose lines were read side by side */
 	__u64 translations;	/* aliases made */
 	__u64 port_probes;	/* ports that were looked at for them */
+	__u64 uncounted;	/* no room for counters of another entry of a table */
 };
 
 struct weir_fw_cpu {
@@ -552,5 +553,21 @@ struct weir_fw_rule_counters {
 };
 
 _Static_assert(sizeof(struct weir_fw_rule_counters) == 64, "one line per CPU");
+
+/* Entries of tables with `counters` that have been counted (counted.h). */
+#define WEIR_FW_COUNTED_MAX 65536
+
+struct weir_fw_counted_key {
+	__be32 addr[4];		/* the network */
+	__u32 bits;
+	__u32 family;
+	__u32 table;		/* a number, from 1, that the control process has given it */
+};
+
+/* What was let through, or stopped, by an entry of a table: by direction and outcome. */
+struct weir_fw_counts {
+	__u64 packets[WEIR_FW_DIRECTION_COUNT][WEIR_FW_OUTCOME_COUNT];
+	__u64 bytes[WEIR_FW_DIRECTION_COUNT][WEIR_FW_OUTCOME_COUNT];
+};
 
 #endif /* WEIR_FW_LAYOUT_H */

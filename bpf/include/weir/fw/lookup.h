@@ -80,9 +80,11 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 		hit->flags |= WEIR_HIT_PROXIED;
 		hit->next_hop = 0;
 	}
-	if (control & (WEIR_STATE_LOG_ALL | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
+	if (control & (WEIR_STATE_WATCHED | WEIR_STATE_SCRUB) || p->flags & WEIR_PACKET_OPTIONS ||
 	    (p->tcp_flags & WEIR_TCP_SYN && weir_fw_scrubs_states()))
 		weir_bucket_report_rules(slot, hit);
+	if (control & WEIR_STATE_WATCHED)
+		hit->flags |= WEIR_HIT_WATCHED;
 	if (control & WEIR_STATE_TRANSLATED)
 		weir_alias_report(slot, reverse, hit);
 }

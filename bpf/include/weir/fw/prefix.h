@@ -59,7 +59,8 @@ static __always_inline __u32 weir_fw_prefix_slot(__u64 key, __u32 slot_count)
 	return (__u32)(((key >> 32) * slot_count) >> 32);
 }
 
-static __always_inline int weir_fw_prefix_find4(struct weir_fw_prefix_set __weir_arena *set,
+/* What is in a slot's last word of the longest prefix that an address is in; 0: it is in none. */
+static __always_inline __u32 weir_fw_prefix_find4(struct weir_fw_prefix_set __weir_arena *set,
 						__u32 set_at, __u32 address)
 {
 	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET];
@@ -80,7 +81,7 @@ static __always_inline int weir_fw_prefix_find4(struct weir_fw_prefix_set __weir
 			if (!found)
 				break;
 			if ((found & ~((__u64)WEIR_FW_PREFIX_NOT << 32)) == wanted)
-				return found == wanted;
+				return (__u32)(found >> 32);
 			slot++;
 			if (slot >= slot_count)
 				slot = 0;
@@ -89,7 +90,7 @@ static __always_inline int weir_fw_prefix_find4(struct weir_fw_prefix_set __weir
 	return 0;
 }
 
-static __always_inline int weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
+static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
 						__u32 set_at, __u64 upper, __u64 lower)
 {
 	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET6];
@@ -116,7 +117,7 @@ static __always_inline int weir_fw_prefix_find6(struct weir_fw_prefix_set __weir
 				break;
 			if (found->network[0] == first && found->network[1] == second &&
 			    (meta & ~WEIR_FW_PREFIX_NOT) == (WEIR_FW_PREFIX_USED | bits))
-				return !(meta & WEIR_FW_PREFIX_NOT);
+				return meta;
 			slot++;
 			if (slot >= slot_count)
 				slot = 0;
@@ -133,17 +134,21 @@ __noinline int weir_fw_prefix_holds(const struct weir_fw_packet *p, __u32 set_at
 {
 	struct weir_fw_prefix_set __weir_arena *set = weir_at(struct weir_fw_prefix_set, set_at);
 	__be32 a[4];
+	__u32 found;
 
 	if (!p || !set_at)
 		return 0;
 	a[0] = end ? p->dst[0] : p->src[0];
-	if (p->family == WEIR_FW_INET)
-		return weir_fw_prefix_find4(set, set_at, bpf_ntohl(a[0]));
+	if (p->family == WEIR_FW_INET) {
+		found = weir_fw_prefix_find4(set, set_at, bpf_ntohl(a[0]));
+		return found && !(found & WEIR_FW_PREFIX_NOT);
+	}
 	a[1] = end ? p->dst[1] : p->src[1];
 	a[2] = end ? p->dst[2] : p->src[2];
 	a[3] = end ? p->dst[3] : p->src[3];
-	return weir_fw_prefix_find6(set, set_at, (__u64)bpf_ntohl(a[0]) << 32 | bpf_ntohl(a[1]),
-				    (__u64)bpf_ntohl(a[2]) << 32 | bpf_ntohl(a[3]));
+	found = weir_fw_prefix_find6(set, set_at, (__u64)bpf_ntohl(a[0]) << 32 | bpf_ntohl(a[1]),
+				     (__u64)bpf_ntohl(a[2]) << 32 | bpf_ntohl(a[3]));
+	return found && !(found & WEIR_FW_PREFIX_NOT);
 }
 
 #endif /* WEIR_FW_PREFIX_H */

@@ -30,7 +30,7 @@
 /* A record that covers both interfaces, and asks for nothing on a hit. */
 #define WEIR_QUICK_CONTROL_MASK                                                                 \
 	(WEIR_STATE_HALF_A | WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_A | WEIR_STATE_IF_BOUND_B | \
-	 WEIR_STATE_LOG_ALL | WEIR_STATE_TRANSLATED)
+	 WEIR_STATE_WATCHED | WEIR_STATE_TRANSLATED)
 #define WEIR_QUICK_CONTROL (WEIR_STATE_HALF_A | WEIR_STATE_HALF_B)
 
 /* What is known of the packet, in registers as far as the compiler can. */

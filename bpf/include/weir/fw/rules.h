@@ -8,6 +8,7 @@
 #define WEIR_FW_RULES_H
 
 #include <weir/fw/classify.h>
+#include <weir/fw/counted.h>
 #include <weir/fw/headers.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
@@ -474,14 +475,22 @@ static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32
 	}
 }
 
-/* Counts a packet for the rule that has decided it. What makes a state is counted there. */
+/*
+ * Counts a packet for the rule that has decided it, and for the entries of tables that this has
+ * found it in. What makes a state is counted there for the rule.
+ */
 static __always_inline void weir_fw_count_decided(const struct weir_fw_packet *p,
 						  const struct weir_fw_decision *d)
 {
 	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, d->rule_at);
 	struct weir_fw_rule_counters __weir_arena *counters;
 
-	if (!d->rule_at || !rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
+	if (!d->rule_at)
+		return;
+	if (rule->decision & WEIR_DECISION_COUNTED)
+		weir_counted_packet(p, rule->id,
+				    d->flags & WEIR_DECISION_BLOCK ? WEIR_COUNTED_BLOCKED : 0);
+	if (!rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
 		return;
 	counters = weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule));
 	counters->packets[p->direction & 1]++;

@@ -215,7 +215,7 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	else if (weir_fw_is_looked_up(p))
 		found = weir_state_lookup(p, hit);
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
-		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+		weir_fw_apply_state(p, hit);
 		if (is_out)
 			weir_fw_translate_out(p, hit);
 		return weir_fw_fragment_is_lost(p) ? WEIR_DROP(FRAGMENT) : 0;
@@ -240,7 +240,7 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	} else {
 		if (weir_fw_logs_all(p, hit))
 			weir_fw_log_all_skb(skb, p, hit);
-		weir_fw_scrub_by_state(hit, weir_fw_half(p, hit));
+		weir_fw_apply_state(p, hit);
 	}
 	if (is_out && weir_state_covers_out(p, hit))
 		weir_gateway_settle(p, hit);

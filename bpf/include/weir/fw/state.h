@@ -28,12 +28,13 @@ enum {
 	WEIR_HIT_TRANSLATED = 1 << 7, /* on its way out the packet gets the source `wire` */
 	WEIR_HIT_PROXIED = 1 << 8,    /* proxied.h: `numbers` are there */
 	WEIR_HIT_PROXY_WAITS = 1 << 9, /* the packet becomes the SYN that is not answered yet */
+	WEIR_HIT_WATCHED = 1 << 10,   /* its rules may count for tables: counted.h */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
 struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
-	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
+	__u32 rule[2];		/* rules of half A and of half B, only with WEIR_HIT_WATCHED */
 	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement. Of WEIR_HIT_PROXIED else: the record's
 	 * number, and that of the SYN that may wait */
 	__u32 numbers[2];

@@ -11,8 +11,8 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP,
-    OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
+    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS,
+    LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
 };
 use super::{attach, layout, load, tcx};
 use crate::object::LoadError;
@@ -188,6 +188,7 @@ impl Firewall {
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
+        let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
         // What is attached nowhere, and at no exit, went with the process that loaded it.
         let missing: Vec<&str> = [SWEEP, SECOND]
@@ -216,6 +217,7 @@ impl Firewall {
             log,
             overloads,
             sources,
+            counted,
             fragments,
             arena,
             regions,

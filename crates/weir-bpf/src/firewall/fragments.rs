@@ -20,6 +20,8 @@ pub struct TableBytes {
     pub fragments: u64,
     /// That of sources, with the nodes that there are.
     pub sources: u64,
+    /// That of entries of tables with `counters`, with those that have been counted.
+    pub counted: u64,
 }
 
 impl Firewall {
@@ -49,7 +51,11 @@ impl Firewall {
     /// # Errors
     /// If it cannot be asked.
     pub fn table_bytes(&self) -> io::Result<TableBytes> {
-        Ok(TableBytes { fragments: bytes(&self.fragments)?, sources: bytes(&self.sources)? })
+        Ok(TableBytes {
+            fragments: bytes(&self.fragments)?,
+            sources: bytes(&self.sources)?,
+            counted: bytes(&self.counted)?,
+        })
     }
 }
 

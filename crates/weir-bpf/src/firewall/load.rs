@@ -11,8 +11,9 @@ use weir_wire::random::splitmix64;
 use super::index::Moving;
 use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OBJECT,
-    OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout, tcx,
+    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS,
+    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout,
+    tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -121,7 +122,7 @@ impl Firewall {
         self.arena.clear(0, used_bytes);
         self.regions = regions;
         lay_out(&self.arena, &self.regions, slots)?;
-        for map in [&self.sources, &self.fragments] {
+        for map in [&self.sources, &self.counted, &self.fragments] {
             for key in map.keys().collect::<Vec<_>>() {
                 let deleted = map.delete(&key);
                 deleted.map_err(|error| FirewallError::Renew(io::Error::other(error)))?;
@@ -161,6 +162,7 @@ struct Programs {
     log: MapHandle,
     overloads: MapHandle,
     sources: MapHandle,
+    counted: MapHandle,
     fragments: MapHandle,
 }
 
@@ -175,13 +177,14 @@ impl Programs {
             log: object.map(LOG_MAP, 0)?,
             overloads: object.map(OVERLOADS_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
+            counted: object.map(COUNTED_MAP, super::counted::VALUE_BYTES)?,
             fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
         })
     }
 
     fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
-        let Self { ingress, egress, second, sweep, exits, log, overloads, sources, fragments } =
-            self;
+        let Self { ingress, egress, second, sweep, exits, log, overloads, .. } = self;
+        let Self { sources, counted, fragments, .. } = self;
         let ingress_id = sys::program_id(ingress.as_fd()).map_err(FirewallError::Query)?;
         let programs = tcx::Programs::default();
         programs.add(tcx::EGRESS, egress).map_err(FirewallError::Query)?;
@@ -195,6 +198,7 @@ impl Programs {
             log,
             overloads,
             sources,
+            counted,
             fragments,
             arena,
             regions,

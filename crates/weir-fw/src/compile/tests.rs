@@ -13,7 +13,9 @@ fn compiled_as(dialect: Dialect, text: &str, known: &Known) -> Result<Compiled, 
     let facts = Facts::new();
     let ruleset = crate::testing::ruleset(text, dialect, &facts);
     let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
-    compile(&Input { evaluator: &evaluator, resolver: &facts, slots: &[], known })
+    let counted = CountedTables::new();
+    let (evaluator, resolver) = (&evaluator, &facts);
+    compile(&Input { evaluator, resolver, slots: &[], known, counted: &counted })
 }
 
 fn rules(names: std::ops::Range<u32>) -> String {

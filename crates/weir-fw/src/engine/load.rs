@@ -323,7 +323,9 @@ impl Engine {
         self.rules = compiled.rules;
         self.directory = compiled.tables;
         let Next { facts, main, anchors, .. } = next;
-        (self.main, self.anchors, self.tables) = (main, anchors, tables);
+        let tables_before = std::mem::replace(&mut self.tables, tables);
+        (self.main, self.anchors) = (main, anchors);
+        self.forget_uncounted(&tables_before)?;
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
         self.ask_gateways();
@@ -353,7 +355,9 @@ impl Engine {
             known.queues.release(|number| !kept.contains(&number));
         }
         let slots = self.interfaces.slots();
-        let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };
+        let counted = next.tables.counted();
+        let resolver = &next.facts;
+        let input = Input { evaluator, resolver, slots: &slots, known: &known, counted: &counted };
         let compiled = compile::compile(&input);
         let mut compiled = compiled.map_err(|refused| Refused(next.main.lines(&refused.0)))?;
         compiled.settings = settings(&next.main, &compiled.known);

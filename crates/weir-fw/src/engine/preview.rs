@@ -15,7 +15,7 @@ use super::source::{Size, limit_of};
 use super::tables::{self, Tables};
 use super::{interfaces, links, memory};
 use crate::compile::known::Known;
-use crate::compile::{self, Input, Slot, TableName};
+use crate::compile::{self, CountedTables, Input, Slot, TableName};
 use crate::refuse;
 
 /// The interfaces of this network namespace that cannot be filtered; none if the kernel
@@ -91,7 +91,9 @@ fn directory(
     let slots = (1..64).zip(names).map(|(number, interface)| Slot { number, interface });
     let slots: Vec<Slot> = slots.collect();
     let known = Known::default();
-    let input = Input { evaluator: &evaluator, resolver: facts, slots: &slots, known: &known };
+    let counted = CountedTables::new();
+    let (evaluator, slots, known) = (&evaluator, &slots, &known);
+    let input = Input { evaluator, resolver: facts, slots, known, counted: &counted };
     match compile::compile(&input) {
         Ok(compiled) => Ok(compiled.tables),
         Err(refused) => Err(refused.0.into_iter().filter(|one| one.code == Code::Limit).collect()),

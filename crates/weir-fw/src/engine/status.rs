@@ -72,6 +72,7 @@ impl Engine {
                 "total_bytes": regions.total_bytes,
                 "fragment_table_bytes": table_bytes_of.map(|bytes| bytes.fragments),
                 "source_table_bytes": table_bytes_of.map(|bytes| bytes.sources),
+                "counted_table_bytes": table_bytes_of.map(|bytes| bytes.counted),
             },
             "interfaces": self.interfaces_status(),
             "interfaces_without_slot": self.interfaces.without_slot,
@@ -176,6 +177,7 @@ impl Engine {
             "staged_packets": table.staged_packets,
             "stage_groups_count": table.stage_group_count,
             "log_lost_count": table.log_lost_count,
+            "uncounted_packets": table.uncounted_count,
         });
         if let Some(rules) = rules {
             value["rules"] = Value::Array(rules);

@@ -1,17 +1,18 @@
 //! The tables' contents. This process has the authority: the data path reads what was written for
 //! it, and never changes a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weir_bpf::firewall::{CountedKey, Counts};
 use weir_rules::evaluate::{Evaluator, LoadedAnchor};
 use weir_rules::ir::{Address, Rule, Ruleset, TableEntry};
 use weir_rules::value::Text;
 
 use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
-use crate::compile::{TableName, translation};
+use crate::compile::{CountedTables, TableName, translation};
 use crate::install::Contents;
 use crate::protocol::TableAction;
 use crate::show::tables as shown;
@@ -37,6 +38,8 @@ pub(super) fn too_many_entries(count: usize, limit: usize) -> String {
 pub(super) struct Table {
     pub(super) is_const: bool,
     pub(super) is_persist: bool,
+    /// The number by which the data path counts for its entries, if it has `counters`.
+    pub(super) counters: Option<u32>,
     pub(super) entries: BTreeMap<Network, Entry>,
 }
 
@@ -61,6 +64,8 @@ pub(super) struct KeptTable {
     pub(super) name: String,
     pub(super) is_const: bool,
     pub(super) is_persist: bool,
+    #[serde(default)]
+    pub(super) counters: Option<u32>,
     /// Its place in the directory of the active image.
     pub(super) index: Option<usize>,
     /// The entries of one that is not there.
@@ -77,8 +82,10 @@ impl Tables {
         // What neither persists nor is defined again goes when no rule names it: see `drop_unused`.
         for declared in &ruleset.tables {
             let anchor = joined(path, &declared.anchor);
+            let free = next.all.values().filter_map(|table| table.counters).max().unwrap_or(0) + 1;
             let table = next.all.entry((anchor, declared.name.to_string())).or_default();
             (table.is_const, table.is_persist) = (declared.is_const, declared.is_persist);
+            table.counters = declared.has_counters.then(|| table.counters.unwrap_or(free));
             if !declared.sources.is_empty() {
                 table.put(declared.entries().map(entry), clock::unix_s());
             }
@@ -127,6 +134,7 @@ impl Tables {
                 name: key.1.clone(),
                 is_const: table.is_const,
                 is_persist: table.is_persist,
+                counters: table.counters,
                 index,
                 entries: entries
                     .map(|((address, bits), entry)| (*address, *bits, entry.not))
@@ -139,8 +147,8 @@ impl Tables {
     /// From a document; `read` gives the entries of a table of the active image.
     pub(super) fn adopt(kept: Vec<KeptTable>, read: impl Fn(usize) -> Vec<TableEntry>) -> Self {
         let restored = |kept: KeptTable| {
-            let (is_const, is_persist) = (kept.is_const, kept.is_persist);
-            let mut table = Table { is_const, is_persist, ..Table::default() };
+            let KeptTable { is_const, is_persist, counters, .. } = kept;
+            let mut table = Table { is_const, is_persist, counters, ..Table::default() };
             let now_unix_s = clock::unix_s();
             match kept.index {
                 Some(index) => table.put(read(index).iter().map(entry), now_unix_s),
@@ -155,6 +163,14 @@ impl Tables {
             ((kept.anchor, kept.name), table)
         };
         Self { all: kept.into_iter().map(restored).collect() }
+    }
+
+    /// The numbers of those with `counters`.
+    pub(super) fn counted(&self) -> CountedTables {
+        let number = |(key, table): (&Key, &Table)| {
+            Some(((key.0.as_str().into(), key.1.as_str().into()), table.counters?))
+        };
+        self.all.iter().filter_map(number).collect()
     }
 
     /// All entries of all tables, for `set limit table-entries`.
@@ -273,10 +289,10 @@ impl Engine {
             return Err(Refused::because(NO_TABLE));
         }
         match action {
-            TableAction::Show => return Ok(self.show_table(key, verbosity)),
+            TableAction::Show => return self.show_table(key, verbosity),
             TableAction::Test => return Ok(self.test_table(key, &entries, verbosity)),
             TableAction::Kill => return self.kill_table(key),
-            TableAction::Zero => return Ok(self.zero_table(key, &entries)),
+            TableAction::Zero => return self.zero_table(key, &entries),
             _ => {}
         }
         let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
@@ -328,9 +344,11 @@ impl Engine {
             let installer = self.installer()?;
             let list = table.list();
             installer.replace_table(index, &list, clock::boot_ns()).map_err(Refused::because)?;
+            self.forget_counted(key, &table)?;
             self.tables.all.insert(key.clone(), table);
             return Ok(());
         }
+        self.forget_counted(key, &table)?;
         self.tables.all.insert(key.clone(), table);
         self.write_document()
     }
@@ -351,7 +369,43 @@ impl Engine {
         })
     }
 
-    fn show_table(&self, key: &Key, verbosity: u8) -> TableAnswer {
+    /// What was counted of the entries of the table with a number.
+    fn counted(&self, number: u32) -> Result<HashMap<Network, Counts>, Refused> {
+        let found = self.firewall.counted(number).map_err(Refused::because)?;
+        Ok(found.into_iter().map(|(key, counts)| ((key.address, key.bits), counts)).collect())
+    }
+
+    /// Forgets what was counted of entries that a table no longer has, once `next` takes its place.
+    fn forget_counted(&self, key: &Key, next: &Table) -> Result<(), Refused> {
+        let Some(before) = self.tables.all.get(key) else { return Ok(()) };
+        let Some(number) = before.counters else { return Ok(()) };
+        if before.entries.keys().all(|network| next.entries.contains_key(network)) {
+            return Ok(());
+        }
+        let is_over = |key: &CountedKey| {
+            key.table == number && !next.entries.contains_key(&(key.address, key.bits))
+        };
+        self.firewall.forget_counted(is_over).map_err(Refused::because)
+    }
+
+    /// The same after a load, of all tables; `before` are those that were.
+    pub(super) fn forget_uncounted<'a>(&'a self, before: &Tables) -> Result<(), Refused> {
+        if before.all.values().all(|table| table.counters.is_none()) {
+            return Ok(());
+        }
+        let held = |table: &'a Table| Some((table.counters?, table));
+        let next: HashMap<u32, &Table> = self.tables.all.values().filter_map(held).collect();
+        let is_over = |key: &CountedKey| {
+            let table = next.get(&key.table);
+            !table.is_some_and(|table| table.entries.contains_key(&(key.address, key.bits)))
+        };
+        self.firewall.forget_counted(is_over).map_err(Refused::because)
+    }
+
+    fn show_table(&self, key: &Key, verbosity: u8) -> Result<TableAnswer, Refused> {
+        let counters = self.tables.all.get(key).and_then(|table| table.counters);
+        let counted = counters.filter(|_| verbosity > 0).map(|number| self.counted(number));
+        let counted = counted.transpose()?;
         let mut text = String::new();
         for ((address, bits), entry) in
             self.tables.all.get(key).iter().flat_map(|table| &table.entries)
@@ -360,19 +414,35 @@ impl Engine {
             if verbosity > 0 {
                 shown::put_cleared(&mut text, entry.since_unix_s);
             }
+            if let Some(counted) = &counted {
+                let counts = counted.get(&(*address, *bits)).copied().unwrap_or_default();
+                shown::put_counts(&mut text, &counts);
+            }
         }
-        TableAnswer { text, note: String::new(), exit_code: 0 }
+        Ok(TableAnswer { text, note: String::new(), exit_code: 0 })
     }
 
-    /// Tables do not count, so that what is cleared is their entries' age.
-    fn zero_table(&mut self, key: &Key, entries: &[(Network, bool)]) -> TableAnswer {
+    /// What is cleared is the age of entries, and what was counted of them.
+    fn zero_table(
+        &mut self,
+        key: &Key,
+        entries: &[(Network, bool)],
+    ) -> Result<TableAnswer, Refused> {
+        if let Some(number) = self.tables.all.get(key).and_then(|table| table.counters) {
+            let is_named = |found: &Network| {
+                entries.is_empty() || entries.iter().any(|(network, _)| network == found)
+            };
+            let is_over =
+                |key: &CountedKey| key.table == number && is_named(&(key.address, key.bits));
+            self.firewall.forget_counted(is_over).map_err(Refused::because)?;
+        }
         let Some(table) = self.tables.all.get_mut(key) else {
-            return TableAnswer::note(String::new());
+            return Ok(TableAnswer::note(String::new()));
         };
         let now_unix_s = clock::unix_s();
         if entries.is_empty() {
             table.entries.values_mut().for_each(|entry| entry.since_unix_s = now_unix_s);
-            return TableAnswer::note("1 table/stats cleared.".to_owned());
+            return Ok(TableAnswer::note("1 table/stats cleared.".to_owned()));
         }
         let mut count = 0;
         for (network, _) in entries {
@@ -381,7 +451,7 @@ impl Engine {
                 count += 1;
             }
         }
-        TableAnswer::note(format!("{count}/{} addresses cleared.", entries.len()))
+        Ok(TableAnswer::note(format!("{count}/{} addresses cleared.", entries.len())))
     }
 
     fn test_table(&self, key: &Key, entries: &[(Network, bool)], verbosity: u8) -> TableAnswer {
@@ -408,6 +478,7 @@ impl Engine {
                 self.put_table(key, table)?;
             }
             None => {
+                self.forget_counted(key, &Table::default())?;
                 self.tables.all.remove(key);
                 self.write_document()?;
             }
@@ -437,6 +508,7 @@ impl Engine {
                 anchor: path.clone(),
                 is_const: table.is_const,
                 is_persist: table.is_persist,
+                has_counters: table.counters.is_some(),
                 is_referenced: place(&self.directory, &(path.clone(), name.clone())).is_some(),
                 rule_count,
                 entry_count: table.entries.len(),

@@ -64,7 +64,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (LogInterface, FreeBsd, "pass in log (to pflog1)"),
         (LogAllTranslated, FreeBsd, "nat pass log (all) on em0 inet from any to any -> (em0)"),
         (RoutingTable, FreeBsd, "nat on em0 inet from any to any rtable 2 -> (em0)"),
-        (TableCounters, FreeBsd, "table <t> persist counters\npass in from <t>"),
         (FailPolicy, FreeBsd, "set fail-policy return"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example:0"),

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use weir_bpf::firewall::Counts;
+
 /// A table, without its addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
@@ -13,6 +15,8 @@ pub struct Table {
     pub is_const: bool,
     /// `persist`
     pub is_persist: bool,
+    /// `counters`
+    pub has_counters: bool,
     /// A rule names it.
     pub is_referenced: bool,
     /// Rules that name it.
@@ -32,7 +36,7 @@ pub fn put(out: &mut String, table: &Table, verbosity: u8) {
             '-',
             flag(table.is_referenced, 'r'),
             '-',
-            '-',
+            flag(table.has_counters, 'C'),
         ];
         out.extend(flags);
         out.push('\t');
@@ -58,6 +62,19 @@ pub(crate) fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) 
         let _ = write!(out, "/{bits}");
     }
     out.push('\n');
+}
+
+/// Appends what was counted of an entry.
+pub(crate) fn put_counts(out: &mut String, counts: &Counts) {
+    for (direction, word) in ["In", "Out"].into_iter().enumerate() {
+        // pf's order.
+        for (outcome, what) in [(1, "Block"), (0, "Pass")] {
+            let (packets, bytes) =
+                (counts.packets[direction][outcome], counts.bytes[direction][outcome]);
+            let name = format!("{word}/{what}:");
+            let _ = writeln!(out, "\t{name:<12} [ Packets: {packets:<18} Bytes: {bytes:<18} ]");
+        }
+    }
 }
 
 /// Appends when an entry was added, or cleared.
@@ -98,5 +115,11 @@ mod tests {
         put_entry(&mut out, "10.1.2.3".parse().unwrap(), 32, true);
         put_entry(&mut out, "2001:db8::".parse().unwrap(), 32, false);
         assert_eq!(out, "   10.0.0.0/8\n  !10.1.2.3\n   2001:db8::/32\n");
+        out.clear();
+        put_counts(&mut out, &Counts { packets: [[1, 2], [3, 4]], bytes: [[5, 6], [7, 8]] });
+        let line = "\tIn/Block:    [ Packets: 2                  Bytes: 6                  ]";
+        assert_eq!(out.lines().next(), Some(line));
+        let words = out.lines().map(|line| line.split_whitespace().next().unwrap());
+        assert_eq!(words.collect::<Vec<_>>(), ["In/Block:", "In/Pass:", "Out/Block:", "Out/Pass:"]);
     }
 }

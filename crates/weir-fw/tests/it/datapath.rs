@@ -6,6 +6,7 @@ mod rig;
 mod rules;
 
 mod answers;
+mod counted;
 mod entry;
 mod flips;
 mod forwarding;

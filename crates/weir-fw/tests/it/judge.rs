@@ -59,8 +59,9 @@ impl<'a> Box<'a> {
     }
 
     fn load(&mut self, evaluator: &Evaluator<'_>, scene: &Scene, tables: &Contents) -> Compiled {
-        let input =
-            Input { evaluator, resolver: &scene.facts, slots: &scene.slots, known: &self.known };
+        let (resolver, slots, known) = (&scene.facts, &scene.slots, &self.known);
+        let counted = crate::counted_tables(evaluator.ruleset());
+        let input = Input { evaluator, resolver, slots, known, counted: &counted };
         let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let arena = self.judge.arena();
         let heap = Heap::adopt(arena, HEAP_AT, HEAP_BYTES).unwrap();
@@ -371,7 +372,8 @@ fn what_is_prepared_and_abandoned_leaves_no_trace() {
     let evaluator = Evaluator::new(&read.ruleset, &[], &scene.facts).unwrap();
     let known = &filter.known;
     let (resolver, slots) = (&scene.facts, &scene.slots);
-    let input = Input { evaluator: &evaluator, resolver, slots, known };
+    let counted = crate::counted_tables(&read.ruleset);
+    let input = Input { evaluator: &evaluator, resolver, slots, known, counted: &counted };
     let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
     filter.with_installer(|installer| {
         let before = installer.heap().blocks().unwrap();

@@ -101,7 +101,7 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     settings(draw, features, &mut text);
     if features.tables {
         text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
-        text.push_str("table <two> { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
+        text.push_str("table <two> counters { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
         text.push_str("table <three> persist\n");
     }
     let translates = features.translation_percent > 0 && draw.happens(features.translation_percent);

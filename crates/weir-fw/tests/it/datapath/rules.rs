@@ -81,7 +81,9 @@ impl Rig {
                 interface: (*name).to_owned(),
             })
             .collect();
-        let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known };
+        let (resolver, counted) = (&facts, crate::counted_tables(&parsed.ruleset));
+        let input =
+            Input { evaluator: &evaluator, resolver, slots: &slots, known, counted: &counted };
         let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let profiles = vec![[TICKS; 16]];
         // As many as the table of most tests has room for.

@@ -525,8 +525,10 @@ impl Device for DataPath {
         let evaluator = evaluator.map_err(|error| failed(rules.name, error))?;
         let slot = |wire: &Wire| Slot { number: wire.slot, interface: wire.name.clone() };
         let slots: Vec<Slot> = self.wires.iter().map(slot).collect();
+        let (resolver, counted) = (&facts, crate::counted_tables(ruleset));
+        let known = &self.known;
         let input =
-            Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &self.known };
+            Input { evaluator: &evaluator, resolver, slots: &slots, known, counted: &counted };
         let mut compiled = compile(&input).map_err(|refused| {
             self.is_refused = true;
             let lines = refused.0.iter().map(|refusal| refusal.line(&rules.compiled.sources));

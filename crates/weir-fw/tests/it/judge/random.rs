@@ -375,7 +375,8 @@ pub(crate) fn ruleset(
         out.push_str(random.pick(&["set reassemble no\n", "set reassemble yes\n"]));
     }
     for name in ["one", "two", "many"] {
-        out.push_str(&format!("table <{name}> persist {{"));
+        let counters = if name == "many" { " counters" } else { "" };
+        out.push_str(&format!("table <{name}> persist{counters} {{"));
         let count = if name == "many" { 60 } else { random.below(5) };
         let mut seen = std::collections::HashSet::new();
         for _ in 0..count {

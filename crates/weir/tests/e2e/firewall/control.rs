@@ -501,3 +501,55 @@ fn metrics_come_by_http() {
     assert!(blocked.sum::<f64>() >= 1.0, "{body}");
     assert!(get(&net, address, "/other").starts_with("HTTP/1.1 404"), "nothing else is there");
 }
+
+/// What `pfctl -vT show` prints as counted of the only entry of a table: packets of each line.
+#[track_caller]
+fn entry_packets(net: &Network, table: &str) -> Vec<u64> {
+    let shown = net.pfctl(&format!("-t {table} -v -T show"));
+    let counts = shown.lines().filter_map(|line| line.split_once("Packets: "));
+    let first = |(_, rest): (&str, &str)| rest.split_whitespace().next().map(str::parse::<u64>);
+    counts.filter_map(first).map(|count| count.expect("a number")).collect()
+}
+
+#[test]
+fn entries_of_tables_count_packets() {
+    let test = "entries_of_tables_count_packets";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("counters");
+    let rules = "table <clients> counters { 10.1.0.0/24 }\ntable <plain> { 10.1.0.2 }\n\
+                 block return\npass out\n\
+                 pass in on b0 proto tcp from <clients> to any port 7001\n\
+                 block return in quick on b0 proto tcp from <clients> to any port 7002\n\
+                 pass in quick on b0 proto udp from <plain>\n";
+    net.start(rules);
+    assert_eq!(entry_packets(&net, "clients"), [0; 4]);
+    assert_eq!(net.pfctl("-vsT").lines().next(), Some("--a-r-C\tclients"));
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("counted");
+    assert!(net.connect(SERVER, 7002, PATIENCE).is_none(), "blocked");
+    // In/Block, In/Pass, Out/Block, Out/Pass: what the server sends leaves where the rule stands.
+    let [1, sent, 0, answered] = entry_packets(&net, "clients")[..] else {
+        panic!("{}", net.pfctl("-t clients -v -T show"))
+    };
+    assert!(sent >= 3 && answered >= 2, "{sent} {answered}");
+    assert!(entry_packets(&net, "plain").is_empty(), "it has no `counters`");
+
+    // They outlive the daemon, and rules that do not change.
+    net.kill_daemon();
+    line.echo("nobody is needed for it");
+    net.start(rules);
+    let counted = entry_packets(&net, "clients");
+    assert!(counted[0] == 1 && counted[1] > sent && counted[3] > answered, "{counted:?}");
+    // An entry that goes and comes again has counted nothing.
+    assert_eq!(net.pfctl("-t clients -T delete 10.1.0.0/24"), "1/1 addresses deleted.\n");
+    line.echo("its state stays");
+    net.pfctl("-t clients -T add 10.1.0.0/24");
+    assert_eq!(entry_packets(&net, "clients"), [0; 4]);
+    line.echo("in again");
+    assert!(entry_packets(&net, "clients")[1] > 0);
+    assert_eq!(net.pfctl("-t clients -T zero 10.1.0.0/24"), "1/1 addresses cleared.\n");
+    assert_eq!(entry_packets(&net, "clients"), [0; 4]);
+}
