@@ -279,8 +279,10 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	weir_line *s = weir_state_line(slot);
 	__u32 half = weir_half_of(p, reverse);
-	bool is_tracked, is_new, shares, is_other = weir_bucket_is_other(s, half, d);
+	bool is_tracked, is_new, shares, is_other;
 	int drop = 0;
+
+	is_other = d->flags & WEIR_DECISION_TAKEN || weir_bucket_is_other(s, half, d);
 
 	if (is_other || !(s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) ||
 	    weir_bucket_is_elsewhere(p, s, half)) {
@@ -350,11 +352,12 @@ static __always_inline bool weir_alias_is_turned(const struct weir_fw_packet *p,
 
 /*
  * A new record, if limits allow it: those of the rule, of the source and of the table, in the order
- * of `pf_create_state`. Returns 0, or the drop's reason + 1; then nothing is counted.
+ * of `pf_create_state`, and if its place is nobody else's. Returns 0, or the drop's reason + 1:
+ * then nothing is counted.
  */
 static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 					     const struct weir_fw_decision *d, __u32 home,
-					     struct weir_fw_hit *hit)
+					     struct weir_fw_hit *hit, bool is_taken)
 {
 	bool is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
 	int drop;
@@ -366,7 +369,8 @@ static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 		goto return_rule;
 	drop = WEIR_FW_REASON_STATE_LIMIT + 1;
 	if (weir_limit_take_table(p, d)) {
-		drop = weir_bucket_insert(p, d, home, hit);
+		drop = is_taken ? WEIR_FW_REASON_STATE_INSERT + 1 :
+				  weir_bucket_insert(p, d, home, hit);
 		if (!drop) {
 			weir_fw_table_counters(p->cpu)->inserts++;
 			return 0;
@@ -385,6 +389,7 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 				 struct weir_fw_hit *hit __arg_nonnull)
 {
 	__u32 home = weir_state_lock_bucket(p->hash, p->cpu);
+	bool is_taken = d->flags & WEIR_DECISION_TAKEN;
 	__u64 found = WEIR_FOUND_NONE;
 	weir_line *line;
 	int drop = 0;
@@ -398,9 +403,8 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 	if (found == WEIR_FOUND_LOST ||
 	    (found == WEIR_FOUND_NONE && weir_fw_translates() &&
 	     weir_bucket_find(p, home, true) != WEIR_FOUND_NONE)) {
-		drop = WEIR_FW_REASON_STATE_INSERT + 1;
-		weir_state_unlock(home, line->control);
-		return drop;
+		is_taken = true;
+		found = WEIR_FOUND_NONE;
 	}
 	if (found != WEIR_FOUND_NONE && !(hit->flags & WEIR_HIT_TRACKED) &&
 	    weir_bucket_is_reused(p, weir_state_line((__u32)found))) {
@@ -409,12 +413,12 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 	}
 	if (found != WEIR_FOUND_NONE) {
 		drop = weir_bucket_extend(p, d, found, hit);
-	} else if (weir_alias_is_turned(p, d->alias)) {
-		/* The record that it was made for has just ended. */
-		drop = WEIR_FW_REASON_STATE_INSERT + 1;
 	} else {
-		weir_hit_clear(hit);
-		drop = weir_bucket_admit(p, d, home, hit);
+		/* An alias that is turned was made for a record that has just ended. */
+		is_taken |= weir_alias_is_turned(p, d->alias);
+		if (!is_taken)
+			weir_hit_clear(hit);
+		drop = weir_bucket_admit(p, d, home, hit, is_taken);
 	}
 	if (!drop)
 		weir_state_modulate(p, d, hit);

@@ -255,6 +255,11 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 		scratch->decision.scrub &= ~WEIR_SCRUB_TIMESTAMPS;
 	if (scratch->before.is_translated) {
 		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
+		/* Limits come first, as in pf: they are asked where the state would be made. */
+		if (alias == -WEIR_DROP(STATE_INSERT)) {
+			scratch->decision.flags |= WEIR_DECISION_TAKEN;
+			alias = 0;
+		}
 		if (alias < 0)
 			return -alias;
 	}

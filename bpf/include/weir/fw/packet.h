@@ -118,6 +118,7 @@ enum weir_decision_flag {
 	WEIR_DECISION_SYNPROXY = 1 << 13,    /* the box shakes hands first: proxy.h */
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 	WEIR_DECISION_COUNTED = 1 << 15,     /* packets are counted for tables: counted.h */
+	WEIR_DECISION_TAKEN = 1 << 16,	     /* on the wire the state's place is another's */
 };
 
 struct weir_fw_decision {

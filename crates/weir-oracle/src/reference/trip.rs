@@ -548,11 +548,12 @@ impl<'a> Trip<'a> {
         let limit = self.world.limits.first().copied().unwrap_or(u32::MAX);
         let reserved = if state.reserve { 0 } else { self.world.state_reserve };
         let states = &self.world.states;
-        if states.is_taken(key, None) || states.is_taken(wire, None) {
-            return blocked(DropReason::StateInsert);
-        }
+        // pf takes memory for a state, up to the limit, before it looks for its place.
         if states.count() >= limit.saturating_sub(reserved) as usize {
             return blocked(DropReason::StateLimit);
+        }
+        if states.is_taken(key, None) || states.is_taken(wire, None) {
+            return blocked(DropReason::StateInsert);
         }
         let peers = self.dissected.segment.as_ref().map(tcp::begin);
         let (tracking, phase) = states::begin(key.protocol, peers);
