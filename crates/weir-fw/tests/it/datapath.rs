@@ -15,6 +15,7 @@ mod kept;
 mod live;
 mod proxy;
 mod sanity;
+mod scenarios;
 mod scrub;
 mod stages;
 mod states;

@@ -14,6 +14,7 @@ mod proxy;
 mod queues;
 mod real;
 mod rights;
+mod scenarios;
 mod scrub;
 mod stages;
 mod tcp;

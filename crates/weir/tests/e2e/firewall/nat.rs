@@ -53,7 +53,7 @@ pass out
 ";
 
 /// A network whose server knows no way to the client.
-fn network(tag: &str) -> Network {
+pub(super) fn network(tag: &str) -> Network {
     let net = Network::new(tag);
     for words in ["route del default", "-6 route del default"] {
         ip(&net.server, words);

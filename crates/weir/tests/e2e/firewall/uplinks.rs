@@ -16,7 +16,7 @@ use crate::common::{assert_exit, can_run_lab, stdout};
 use crate::turns::beside;
 
 /// The host of the world.
-const WORLD: &str = "203.0.113.9";
+pub(super) const WORLD: &str = "203.0.113.9";
 const WORLD6: &str = "2001:db8:9::9";
 const CLIENT: &str = "10.1.0.2";
 /// The box's addresses at either uplink.
@@ -71,9 +71,9 @@ pass out on $ext1 inet from ($ext2) to any route-to $gw2
 ";
 
 /// The network, and who is behind the second uplink.
-struct Site {
-    net: Network,
-    second: NetnsGuard,
+pub(super) struct Site {
+    pub(super) net: Network,
+    pub(super) second: NetnsGuard,
 }
 
 /// Whoever is at the end of an uplink is the host of the world, too, and speaks to the box as that.
@@ -85,7 +85,7 @@ fn is_the_world(netns: &Netns, box_address: &str, link: &str) {
 
 impl Site {
     /// `is_plain`: the client's frames are ones that XDP can forward; else the kernel has to.
-    fn new(tag: &str, is_plain: bool) -> Self {
+    pub(super) fn new(tag: &str, is_plain: bool) -> Self {
         let net = Network::new(tag);
         let second = namespace(tag, "i");
         net.router
