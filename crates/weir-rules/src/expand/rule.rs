@@ -118,13 +118,17 @@ impl Expander<'_> {
         &mut self,
         filter: &ast::Filter,
         mut template: Template<'_>,
-        pool: PoolTemplate,
+        mut pool: PoolTemplate,
         rules: &mut Rules,
     ) -> Expanded<()> {
         let span = filter
             .translations
             .first()
             .map_or(template.base.span, |translation| translation.kind.span);
+        // An interface has addresses of both families.
+        let af = template.base.af.or(template.lists.from.first().and_then(|source| source.af));
+        let fits = |found: &Found| found.af.is_none() || af.is_none() || found.af == af;
+        pool.hosts.retain(|(_, host)| host.as_ref().is_none_or(fits));
         let [(None, Some(outside))] = &pool.hosts[..] else {
             return self.fail(Code::BadPool, span, "`binat-to` takes one address");
         };

@@ -148,7 +148,7 @@ fn one_host_is_both_ways_the_address_outside() {
         [4203, 4204],
         &format!(
             "{settings}block\nmatch on b1 inet proto tcp from 10.1.0.2 to any tag sometag \
-             binat-to 10.2.0.1\n{filter}"
+             binat-to b1\n{filter}"
         ),
     );
 }
