@@ -55,7 +55,7 @@ use std::net::IpAddr;
 use crate::resolve::{InterfaceAddress, Resolver};
 use crate::value::{Af, mask4, mask6};
 
-pub use compile::{EvaluateError, Evaluator, LoadedAnchor};
+pub use compile::{EvaluateError, Evaluator, LoadedAnchor, anchor_path};
 pub use criterion::Criterion;
 pub(crate) use describe::flag_letters;
 pub use describe::{DescribeError, end_text};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{STATE_SLOPPY, STATE_TRACKED, control};
 use weir_bpf::firewall::reasons::REASONS;
-use weir_rules::evaluate::{Evaluator, List};
+use weir_rules::evaluate::{Evaluator, List, anchor_path};
 use weir_rules::facts::Facts;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
@@ -534,12 +534,9 @@ struct Listing<'a> {
 /// stands for all below, and is no part of it, as in pfctl.
 pub(super) fn called(text: &str, from: &str) -> Option<String> {
     let name = text.strip_prefix("anchor \"")?.split('"').next()?;
-    let name = name.strip_suffix('*').map_or(name, |name| name.strip_suffix('/').unwrap_or(name));
-    Some(match name.strip_prefix('/') {
-        Some(absolute) => absolute.to_owned(),
-        None if from.is_empty() => name.to_owned(),
-        None => format!("{from}/{name}"),
-    })
+    let path = anchor_path(from, name)?;
+    let above = path.strip_suffix('*').map(|above| above.trim_end_matches('/').to_owned());
+    Some(above.unwrap_or(path))
 }
 
 /// The paths directly below a path that lead to one of `names`, each once.
@@ -569,10 +566,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_anchors_lead_below() {
+    fn calls_of_anchors_lead_to_a_path() {
         assert_eq!(called("anchor \"a/*\" all", "").as_deref(), Some("a"));
         assert_eq!(called("anchor \"b\" in on em0 all", "a").as_deref(), Some("a/b"));
         assert_eq!(called("anchor \"/c\" all", "a").as_deref(), Some("c"));
+        assert_eq!(called("anchor \"../c/*\" all", "a/b").as_deref(), Some("a/c"));
+        assert_eq!(called("anchor \"../*\" all", "a/b").as_deref(), Some("a"));
         assert_eq!(called("pass all label \"anchor\"", ""), None);
     }
 

@@ -27,6 +27,9 @@ pub enum EvaluateError {
     /// Anchors in anchors beyond [`ANCHOR_DEPTH_MAX`].
     #[error("anchor `{0}` is nested deeper than {ANCHOR_DEPTH_MAX} anchors")]
     AnchorDepth(Text),
+    /// A path with more `../` than there are anchors around its rule.
+    #[error("anchor `{0}` leads above the main ruleset")]
+    AnchorAbove(Text),
     /// More rules than [`EVALUATION_COUNT_MAX`] for one packet.
     #[error("a packet could meet {0} rules, over the limit of {EVALUATION_COUNT_MAX}")]
     TooManyRules(u64),
@@ -300,20 +303,18 @@ impl<'a> Builder<'a> {
         is_loaded: bool,
     ) -> Result<Call, EvaluateError> {
         let name = call.name.as_deref();
-        let full = |name: &str| match name.strip_prefix('/') {
-            Some(absolute) => absolute.to_owned(),
-            None if path.is_empty() => name.to_owned(),
-            None => format!("{path}/{name}"),
+        let full = |name: &str| {
+            anchor_path(path, name).ok_or_else(|| EvaluateError::AnchorAbove(name.into()))
         };
         match (&call.body, name) {
             (Some(body), Some(name)) => {
-                Ok(Call::Block(self.path(full(name).into(), body, is_loaded)?))
+                Ok(Call::Block(self.path(full(name)?.into(), body, is_loaded)?))
             }
             (Some(body), None) => {
-                Ok(Call::Block(self.block(full("_").into(), body, depth + 1, is_loaded)?))
+                Ok(Call::Block(self.block(full("_")?.into(), body, depth + 1, is_loaded)?))
             }
-            (None, Some(name)) => Ok(Call::Name(full(name))),
-            (None, None) => Ok(Call::Name(full("_"))),
+            (None, Some(name)) => Ok(Call::Name(full(name)?)),
+            (None, None) => Ok(Call::Name(full("_")?)),
         }
     }
 
@@ -341,6 +342,24 @@ impl<'a> Builder<'a> {
         found.sort();
         found.into_iter().map(|(_, at)| *at).collect()
     }
+}
+
+/// The path that a rule of the anchor `from` calls by this name: from there, with a `../` in front
+/// for each step upwards, or behind a `/` from the main ruleset. `None` if it leads above that.
+#[must_use]
+pub fn anchor_path(from: &str, name: &str) -> Option<String> {
+    if let Some(absolute) = name.strip_prefix('/') {
+        return Some(absolute.to_owned());
+    }
+    let (mut from, mut name) = (from, name);
+    while let Some(rest) = name.strip_prefix("../") {
+        if from.is_empty() {
+            return None;
+        }
+        from = from.rsplit_once('/').map_or("", |(above, _)| above);
+        name = rest;
+    }
+    Some(if from.is_empty() { name.to_owned() } else { format!("{from}/{name}") })
 }
 
 enum Call {

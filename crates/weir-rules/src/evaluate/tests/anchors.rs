@@ -62,6 +62,28 @@ fn anchors_are_loaded_by_path_and_called_by_star() {
 }
 
 #[test]
+fn anchors_are_called_upwards() {
+    let facts = facts();
+    let parts = [("a/c", "block proto udp to port 1\n"), ("d", "block proto udp to port 2\n")];
+    let loaded = parts.map(|(path, text)| LoadedAnchor {
+        path: path.into(),
+        ruleset: ruleset(text, Dialect::OpenBsd, &facts),
+    });
+    let text = "pass no state\nanchor \"a\" {\n  anchor \"b\" {\n    anchor \"../c\"\n    \
+                anchor \"../../d\"\n  }\n}\n";
+    let called = ruleset(text, Dialect::OpenBsd, &facts);
+    let evaluator = Evaluator::new(&called, &loaded, &facts).unwrap();
+    for (port, expected) in [(1, "block a/c@0"), (2, "block d@0"), (3, "pass @0")] {
+        let text = format!("in on em0 udp 1.1.1.1:1 > 2.2.2.2:{port}");
+        let packet = Packet::parse(&text, &facts).unwrap();
+        assert_eq!(run(&evaluator, &packet, &mut NoStates), expected, "{text}");
+    }
+    let above = ruleset("anchor \"a\" {\n  anchor \"../../d\"\n}\n", Dialect::OpenBsd, &facts);
+    let refused = Evaluator::new(&above, &loaded, &facts).err().unwrap();
+    assert_eq!(refused.to_string(), "anchor `../../d` leads above the main ruleset");
+}
+
+#[test]
 fn loops_and_multiplication_are_refused() {
     let facts = facts();
     let around = ruleset(

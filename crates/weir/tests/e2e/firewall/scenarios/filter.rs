@@ -263,6 +263,7 @@ fn anchors_are_called_by_their_paths() {
     fill_anchor(&net, "regress/deep/er", &block(7003));
     for (text, closed) in [
         ("anchor \"near\"\n", &[7001][..]),
+        ("anchor \"../far/away\"\n", &[7002]),
         ("anchor \"/far/away\"\n", &[7002]),
         ("anchor \"deep/er\"\n", &[7003]),
         ("anchor \"near\"\nanchor \"/far/away\"\nanchor \"deep/*\"\n", &[7001, 7002, 7003]),
@@ -294,9 +295,11 @@ fn anchors_that_call_themselves_are_refused() {
     let block = "block in quick on b0 proto tcp to port 7001\n";
     fill_anchor(&net, "regress/inner", block);
     fill_anchor(&net, "regress", "anchor \"inner\"\n");
-    for (anchor, call) in
-        [("regress", "anchor \"/regress\"\n"), ("regress/inner", "anchor \"/regress\"\n")]
-    {
+    for (anchor, call) in [
+        ("regress", "anchor \"/regress\"\n"),
+        ("regress", "anchor \"../regress\"\n"),
+        ("regress/inner", "anchor \"/regress\"\n"),
+    ] {
         let path = net.file("loop.conf", call);
         let output = net.run(&["pfctl", "-a", anchor, "-f", &path]);
         assert_exit(&output, 1);
