@@ -86,7 +86,9 @@ fn directory(
     anchors: &[LoadedAnchor],
     facts: &Facts,
 ) -> Result<Vec<TableName>, Vec<Diagnostic>> {
-    let evaluator = Evaluator::new(ruleset, anchors, facts).map_err(|_| Vec::new())?;
+    let evaluator = Evaluator::new(ruleset, anchors, facts).map_err(|error| {
+        vec![Diagnostic::error(Code::Limit, Span::default(), error.to_string())]
+    })?;
     let names = facts.interfaces().iter().map(|interface| interface.name.clone());
     let slots = (1..64).zip(names).map(|(number, interface)| Slot { number, interface });
     let slots: Vec<Slot> = slots.collect();
@@ -147,5 +149,7 @@ mod tests {
         assert_eq!(found(&most, &[tags(0..15)]), [""; 0]);
         let refused = found(&most, &[tags(5..16)]);
         assert!(refused[0].contains("rules give 16"), "{refused:?}");
+        let calls_itself = found(&main(4), &["anchor \"../ftp\"\n".to_owned()]);
+        assert_eq!(calls_itself, ["anchor `ftp` contains itself"]);
     }
 }
