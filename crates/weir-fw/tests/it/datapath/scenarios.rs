@@ -338,29 +338,46 @@ fn a_reset_before_a_gap_ends_nothing() {
     assert_eq!((action, &frame[..6]), (REDIRECT, &PEER_MAC[1][..]), "a new connection");
 }
 
-/// Pieces of a datagram over IPv4 that overlap: pf cuts or drops one of two, weir drops the later
-/// one if it knows the first of all; else the host at the end has to see to it.
+/// A piece of a datagram over either family.
+fn piece(ends: &Ends, at: u16, more: bool, bytes: &[u8]) -> Vec<u8> {
+    if ends.src.is_ipv4() {
+        return fragment(ends, at, more, bytes);
+    }
+    let mut message = vec![17, 0];
+    message.extend_from_slice(&(at | u16::from(more)).to_be_bytes());
+    message.extend_from_slice(&[0, 0, 0, 9]);
+    message.extend_from_slice(bytes);
+    ends.message(44, &message)
+}
+
+/// Pieces of a datagram that overlap: pf cuts or drops one of two of IPv4, and all of IPv6. weir
+/// drops the later one if it knows the first of all; else the host at the end has to see to it.
 #[test]
 fn of_fragments_that_overlap_the_later_one_is_dropped() {
     let Some(rig) = Rig::with_rules("overlap", "pass\n") else { return };
-    let ends = |number: u8| Ends::new(&format!("192.0.2.{number}"), "10.0.2.2");
     let header = [1000_u16, 53, 40, 0].map(u16::to_be_bytes).concat();
     let first = |ends: &Ends, bytes: usize| {
-        fragment(ends, 0, true, &[&header[..], &vec![0; bytes - header.len()]].concat())
+        piece(ends, 0, true, &[&header[..], &vec![0; bytes - header.len()]].concat())
     };
     let send = |frame: &[u8]| rig.receive(0, frame).action;
-    // The beginning of the new one.
-    assert_eq!(send(&first(&ends(1), 16)), REDIRECT);
-    assert_eq!(send(&fragment(&ends(1), 8, false, &[1; 32])), DROP);
-    assert_eq!(send(&fragment(&ends(1), 16, false, &[1; 24])), REDIRECT, "the right one");
-    // All of an old one.
-    assert_eq!(send(&first(&ends(2), 8)), REDIRECT);
-    assert_eq!(send(&fragment(&ends(2), 16, true, &[1; 8])), REDIRECT);
-    assert_eq!(send(&fragment(&ends(2), 8, false, &[1; 32])), DROP);
-    assert_eq!(rig.dropped(0, IN, "fragment"), 2);
-    // The first one comes last: what came before it is not remembered.
-    for frame in [fragment(&ends(3), 8, false, &[1; 32]), first(&ends(3), 16)] {
-        assert_eq!(send(&frame), REDIRECT);
+    for (net, host, dropped) in [("192.0.2.", "10.0.2.2", 2), ("2001:db8::", "fd00:2::2", 4)] {
+        let ends = |number: u8| Ends::new(&format!("{net}{number}"), host);
+        // The beginning of the new one.
+        assert_eq!(send(&first(&ends(1), 16)), REDIRECT);
+        assert_eq!(send(&piece(&ends(1), 8, false, &[1; 32])), DROP, "{host}");
+        // All of an old one.
+        assert_eq!(send(&first(&ends(2), 8)), REDIRECT);
+        assert_eq!(send(&piece(&ends(2), 16, true, &[1; 8])), REDIRECT);
+        assert_eq!(send(&piece(&ends(2), 8, false, &[1; 32])), DROP, "{host}");
+        assert_eq!(rig.dropped(0, IN, "fragment"), dropped);
+        // The first one comes last: what came before it is not remembered.
+        for frame in [piece(&ends(3), 8, false, &[1; 32]), first(&ends(3), 16)] {
+            assert_eq!(send(&frame), REDIRECT, "{host}");
+        }
+        let before = [piece(&ends(4), 8, false, &[1; 32]), piece(&ends(4), 16, true, &[1; 8])];
+        for frame in before.into_iter().chain([first(&ends(4), 8)]) {
+            assert_eq!(send(&frame), REDIRECT, "{host}");
+        }
+        assert_eq!(rig.dropped(0, IN, "fragment"), dropped);
     }
-    assert_eq!(rig.dropped(0, IN, "fragment"), 2);
 }
