@@ -332,6 +332,20 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         Ok(())
     }
 
+    /// Takes entries out of a table of the active ruleset, and puts others into it, without a copy
+    /// of it. `false` if it needs new content instead: then some may have come and gone.
+    #[must_use]
+    pub(crate) fn change_table(
+        &self,
+        index: usize,
+        removed: &[TableEntry],
+        added: &[TableEntry],
+    ) -> bool {
+        let directory = self.directory(self.memory.load32(control::ACTIVE));
+        let found = directory.get(index).map(|word| self.memory.load32(*word));
+        found.is_some_and(|at| prefix::change(self.memory, at, removed, added))
+    }
+
     /// What a table of the active ruleset holds, sorted.
     #[must_use]
     pub fn table_entries(&self, index: usize) -> Vec<TableEntry> {

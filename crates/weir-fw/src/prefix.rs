@@ -8,6 +8,10 @@ use weir_rules::ir::TableEntry;
 
 use crate::heap::Memory;
 
+mod change;
+
+pub(crate) use change::change;
+
 const HEADER_BYTES: usize = prefix_set::SIZE_BYTES as usize;
 const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
 const PROBE_COUNT_MAX: usize = layout::PREFIX_PROBE_MAX as usize;
@@ -32,6 +36,14 @@ fn first_slot(key: u64, slot_count: usize) -> usize {
     key = key.wrapping_mul(MULTIPLIER_2);
     // The product of two 32-bit numbers, shifted by 32, is below the second.
     usize::try_from(((key >> 32) * slot_count as u64) >> 32).unwrap_or(0)
+}
+
+/// The same of IPv6.
+fn first_slot6(network: u128, bits: u8, seed: u64, slot_count: usize) -> usize {
+    let upper = u64::try_from(network >> 64).unwrap_or(0);
+    let lower = u64::try_from(network & u128::from(u64::MAX)).unwrap_or(0);
+    let key = (upper ^ u64::from(bits)).wrapping_mul(MULTIPLIER_2) ^ lower ^ seed;
+    first_slot(key, slot_count)
 }
 
 fn mask4(bits: u8) -> u32 {
@@ -68,10 +80,7 @@ struct Slot6 {
 }
 
 fn insert6(slots: &mut [Slot6], seed: u64, network: u128, bits: u8, not: bool) -> Option<bool> {
-    let upper = u64::try_from(network >> 64).unwrap_or(0);
-    let lower = u64::try_from(network & u128::from(u64::MAX)).unwrap_or(0);
-    let key = (upper ^ u64::from(bits)).wrapping_mul(MULTIPLIER_2) ^ lower ^ seed;
-    let mut slot = first_slot(key, slots.len());
+    let mut slot = first_slot6(network, bits, seed, slots.len());
     let used_bits = USED | u32::from(bits);
     for _ in 0..PROBE_COUNT_MAX {
         let found = slots[slot];
@@ -111,6 +120,11 @@ fn lengths(bits: impl Iterator<Item = u8>) -> Vec<u8> {
         present[usize::from(length.min(128))] = true;
     }
     (0..=128_u8).rev().filter(|length| present[usize::from(*length)]).collect()
+}
+
+/// Whether a slot with this in its last word has an entry.
+const fn is_entry(meta: u32) -> bool {
+    meta & USED != 0 && meta & 0xff != layout::PREFIX_GONE
 }
 
 /// Makes the bytes of a set. `seed` is any number; it keeps strangers from choosing addresses that
@@ -187,7 +201,7 @@ pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry
         let slot_word = memory.load64(at + word(prefix_set::SLOTS_AT) + slot * 8);
         let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
         let (meta, network) = (half(slot_word >> 32), half(slot_word));
-        if meta & USED != 0 {
+        if is_entry(meta) {
             let address = IpAddr::V4(network.into());
             found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
         }
@@ -195,7 +209,7 @@ pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry
     for slot in 0..word(prefix_set::SLOT_COUNT + 4) {
         let slot_at = at + word(prefix_set::SLOTS_AT + 4) + slot * prefix6::SIZE_BYTES;
         let meta = memory.load32(slot_at + prefix6::BITS);
-        if meta & USED != 0 {
+        if is_entry(meta) {
             let upper = u128::from(memory.load64(slot_at)) << 64;
             let network = upper | u128::from(memory.load64(slot_at + 8));
             let address = IpAddr::V6(network.into());

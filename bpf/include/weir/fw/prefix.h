@@ -6,6 +6,9 @@
  * length of the prefix, and the list of the lengths that occur, longest first. A lookup takes one
  * probe, mostly one cache line, for each length until one fits: the longest prefix wins, and if it
  * is negated the address is not in the table (pf.conf(5), TABLES).
+ *
+ * A set is written whole, and then replaced; but entries of a length that it has come and go in it,
+ * one at a time, as long as there are enough empty slots (prefix/change.rs).
  */
 #ifndef WEIR_FW_PREFIX_H
 #define WEIR_FW_PREFIX_H
@@ -22,6 +25,8 @@ enum weir_fw_prefix_constant {
 	/* In the upper half of a slot's last word; a slot with 0 there is empty. */
 	WEIR_FW_PREFIX_USED = 1u << 31,
 	WEIR_FW_PREFIX_NOT = 1u << 30,
+	/* The length of an entry that has gone: none is looked for, but others lie behind it. */
+	WEIR_FW_PREFIX_GONE = 0xff,
 };
 
 /* Offsets count from the set's own start. */
@@ -35,7 +40,8 @@ struct weir_fw_prefix_set {
 	__u8 length_count[2];
 	__u8 lengths4[33];	/* bits, the longest first */
 	__u8 lengths6[129];
-	__u8 unused[20];
+	__u32 gone[2];		/* slots with WEIR_FW_PREFIX_GONE */
+	__u8 unused[12];
 };
 
 /* A slot of IPv4 is one word: the network in host order | (WEIR_FW_PREFIX_* | bits) << 32. */

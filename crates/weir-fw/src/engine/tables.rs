@@ -1,7 +1,7 @@
 //! The tables' contents. This process has the authority: the data path reads what was written for
 //! it, and never changes a table.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,10 @@ use crate::compile::{CountedTables, TableName, translation};
 use crate::install::Contents;
 use crate::protocol::TableAction;
 use crate::show::tables as shown;
+
+mod difference;
+
+use difference::{Difference, difference};
 
 /// pf's words for a table that is not there.
 const NO_TABLE: &str = "Table does not exist.";
@@ -200,15 +204,6 @@ impl Table {
         self.entries = entries.map(fresh).collect();
     }
 
-    /// Adds a network; false if it was there.
-    fn add(&mut self, network: Network, not: bool, now_unix_s: i64) -> bool {
-        if self.entries.get(&network).is_some_and(|entry| entry.not == not) {
-            return false;
-        }
-        self.entries.insert(network, Entry { not, since_unix_s: now_unix_s });
-        true
-    }
-
     /// Whether an address is in the table: by its longest network, if that is not negated. A
     /// network is in it if it is an entry.
     fn holds(&self, (address, bits): Network) -> bool {
@@ -295,40 +290,72 @@ impl Engine {
             TableAction::Zero => return self.zero_table(key, &entries),
             _ => {}
         }
-        let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
+        let fresh = Table { is_persist: true, ..Table::default() };
+        let table = self.tables.all.get(key).unwrap_or(&fresh);
         if table.is_const {
             return Err(Refused(format!("table <{}> is const: it cannot be changed", key.1)));
         }
-        table.is_persist |= is_made;
-        let mut note = changed(&mut table, action, &entries, clock::unix_s());
-        self.check_entries(key, &table)?;
-        self.put_table(key, table)?;
+        let (difference, mut note) = difference(table, action, &entries, clock::unix_s());
         if is_made {
+            self.change_whole(key, fresh, &difference)?;
             note = format!("1 table created.\n{note}");
+        } else {
+            self.change_table(key, &difference)?;
         }
         Ok(TableAnswer::note(note))
     }
 
     /// Adds addresses, as `overload` does.
     pub(super) fn add_sources(&mut self, key: &Key, sources: &[IpAddr]) -> Result<(), Refused> {
-        let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
-        let (now_unix_s, mut is_changed) = (clock::unix_s(), false);
-        for source in sources {
-            let bits = if source.is_ipv4() { 32 } else { 128 };
-            is_changed |= table.add((*source, bits), false, now_unix_s);
-        }
-        if !is_changed {
+        let whole = |source: &IpAddr| ((*source, if source.is_ipv4() { 32 } else { 128 }), false);
+        let entries: Vec<_> = sources.iter().map(whole).collect();
+        let fresh = Table::default();
+        let table = self.tables.all.get(key).unwrap_or(&fresh);
+        let (difference, _) = difference(table, TableAction::Add, &entries, clock::unix_s());
+        self.change_table(key, &difference)
+    }
+
+    /// Changes a table that is there, or that overload fills: in its place where that can be.
+    fn change_table(&mut self, key: &Key, difference: &Difference) -> Result<(), Refused> {
+        if difference.removed.is_empty() && difference.added.is_empty() {
             return Ok(());
         }
-        self.check_entries(key, &table)?;
+        let before = self.tables.all.get(key).map_or(0, |table| table.entries.len());
+        self.check_entries(before, before + difference.growth)?;
+        if let Some(index) = place(&self.directory, key)
+            && difference.is_piecemeal()
+            && !self.is_of_pool(key)
+        {
+            let (removed, added) = difference.lists();
+            if self.installer()?.change_table(index, &removed, &added) {
+                self.forget_removed(key, difference)?;
+                let table = self.tables.all.entry(key.clone()).or_default();
+                difference.apply(table);
+                return Ok(());
+            }
+        }
+        let table = self.tables.all.get(key).cloned().unwrap_or_default();
+        self.change_whole(key, table, difference)
+    }
+
+    /// Puts a table with changes in the place of what is there.
+    fn change_whole(
+        &mut self,
+        key: &Key,
+        mut table: Table,
+        difference: &Difference,
+    ) -> Result<(), Refused> {
+        let before = table.entries.len();
+        difference.apply(&mut table);
+        self.check_entries(before, table.entries.len())?;
         self.put_table(key, table)
     }
 
-    fn check_entries(&self, key: &Key, table: &Table) -> Result<(), Refused> {
+    /// `set limit table-entries`, for a table that is to have more entries than it has.
+    fn check_entries(&self, before: usize, after: usize) -> Result<(), Refused> {
         let limit = usize::try_from(self.main.limit("table-entries")).unwrap_or(usize::MAX);
-        let before = self.tables.all.get(key).map_or(0, |table| table.entries.len());
-        let count = self.tables.entry_count() - before + table.entries.len();
-        if count > limit && table.entries.len() > before {
+        let count = self.tables.entry_count() - before + after;
+        if count > limit && after > before {
             return Err(Refused(too_many_entries(count, limit)));
         }
         Ok(())
@@ -385,6 +412,18 @@ impl Engine {
         let is_over = |key: &CountedKey| {
             key.table == number && !next.entries.contains_key(&(key.address, key.bits))
         };
+        self.firewall.forget_counted(is_over).map_err(Refused::because)
+    }
+
+    /// The same of what is taken out of a table.
+    fn forget_removed(&self, key: &Key, difference: &Difference) -> Result<(), Refused> {
+        let number = self.tables.all.get(key).and_then(|table| table.counters);
+        let Some(number) = number.filter(|_| !difference.removed.is_empty()) else {
+            return Ok(());
+        };
+        let removed: BTreeSet<Network> = difference.removed.iter().map(|(at, _)| *at).collect();
+        let is_over =
+            |key: &CountedKey| key.table == number && removed.contains(&(key.address, key.bits));
         self.firewall.forget_counted(is_over).map_err(Refused::because)
     }
 
@@ -532,60 +571,6 @@ impl Engine {
     }
 }
 
-/// Changes a table, and says what changed in pfctl's words.
-fn changed(
-    table: &mut Table,
-    action: TableAction,
-    entries: &[(Network, bool)],
-    now_unix_s: i64,
-) -> String {
-    let mut count = 0;
-    match action {
-        TableAction::Add => {
-            for (network, not) in entries {
-                count += usize::from(table.add(*network, *not, now_unix_s));
-            }
-            format!("{count}/{} addresses added.", entries.len())
-        }
-        TableAction::Delete => {
-            for (network, _) in entries {
-                count += usize::from(table.entries.remove(network).is_some());
-            }
-            format!("{count}/{} addresses deleted.", entries.len())
-        }
-        TableAction::Replace => replaced(table, entries, now_unix_s),
-        TableAction::Expire { older_than_s } => {
-            let limit_unix_s = now_unix_s.saturating_sub(i64::from(older_than_s));
-            let before = table.entries.len();
-            table.entries.retain(|_, entry| entry.since_unix_s >= limit_unix_s);
-            count = before - table.entries.len();
-            format!("{count}/{count} addresses expired.")
-        }
-        _ => {
-            count = table.entries.len();
-            table.entries.clear();
-            format!("{count} addresses deleted.")
-        }
-    }
-}
-
-fn replaced(table: &mut Table, entries: &[(Network, bool)], now_unix_s: i64) -> String {
-    let old = table.entries.clone();
-    table.put(entries.iter().copied(), now_unix_s);
-    let next = &table.entries;
-    let added = next.keys().filter(|key| !old.contains_key(key)).count();
-    let deleted = old.keys().filter(|key| !next.contains_key(key)).count();
-    let is_other = |(network, new): &(&Network, &Entry)| {
-        old.get(network).is_some_and(|before: &Entry| before.not != new.not)
-    };
-    let changed = next.iter().filter(is_other).count();
-    let counts = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> =
-        counts.map(|(count, word)| format!("{count} addresses {word}.")).collect();
-    if counts.is_empty() { "no changes.".to_owned() } else { counts.join("\n") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -594,6 +579,20 @@ mod tests {
         let mut table = Table::default();
         table.put(words.iter().map(|word| parse(word).unwrap()), 1000);
         table
+    }
+
+    fn changed(
+        table: &mut Table,
+        action: TableAction,
+        entries: &[(Network, bool)],
+        now_unix_s: i64,
+    ) -> String {
+        let before = table.entries.len();
+        let (difference, note) = difference(table, action, entries, now_unix_s);
+        difference.apply(table);
+        let removed_count = difference.removed.len();
+        assert_eq!(table.entries.len(), before + difference.growth - removed_count);
+        note
     }
 
     #[test]
