@@ -11,9 +11,9 @@ use super::{HEADER_BYTES, NOT, PROBE_COUNT_MAX, USED, first_slot, first_slot6, m
 use crate::heap::Memory;
 
 /// Of this many slots ...
-const SLOTS: u64 = 8;
-/// ... so many may be full, or have been: a lookup ends at an empty one.
-const FULL_MAX: u64 = 7;
+const SLOTS: u64 = 4;
+/// ... so many may be full, or have been: a lookup ends at an empty one, and should do so soon.
+const FULL_MAX: u64 = 3;
 
 /// The part of a set that is of one family.
 struct Half<'m, M: ?Sized> {
@@ -256,7 +256,7 @@ mod tests {
         assert!(!change(&memory, 64, &[], &[nth(1, true, false)]), "the family has no slots");
         let more: Vec<_> = (2..20).map(|number| nth(number, false, false)).collect();
         let fits = more.iter().take_while(|entry| change(&memory, 64, &[], &[**entry])).count();
-        assert_eq!(fits, 6, "seven of nine slots are full");
+        assert_eq!(fits, 5, "six of nine slots are full");
         assert!(!change(&memory, 0, &[], &[nth(1, false, false)]), "there is no set");
         assert!(change(&memory, 64, &[nth(77, false, false)], &[]), "it was not there");
     }
