@@ -6,8 +6,8 @@
 //! module `states` says how).
 //! What it does where pf.conf(5) leaves it open:
 //!
-//! - Discovery of routers and neighbours by IPv6, frames that are not IP, multicast and broadcast
-//!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
+//! - Discovery of neighbours by IPv6, frames that are not IP, multicast and broadcast (after the
+//!   rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
 //!   (before the rules of the interface that they would leave by) are left to the box's stack; so
 //!   are packets from and to addresses that no router forwards (RFC 1812, section 5.3.7).
 //! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What

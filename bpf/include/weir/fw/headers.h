@@ -173,7 +173,8 @@ enum {
 	WEIR_ICMPV6_TOO_BIG = 2,
 	WEIR_ICMPV6_PARAMETER = 4,	/* the last type that is an error in use */
 	WEIR_ICMPV6_ROUTER_SOLICITATION = 133,
-	WEIR_ICMPV6_LINK_REDIRECT = 137,
+	WEIR_ICMPV6_NEIGHBOUR_SOLICITATION = 135,
+	WEIR_ICMPV6_NEIGHBOUR_ADVERTISEMENT = 136,
 };
 
 /* Neighbour discovery comes from the link itself: no router has counted it down (RFC 4861). */

@@ -86,13 +86,17 @@ static __always_inline bool weir_fw_is_martian(const struct weir_fw_packet *p)
 	return weir_is_martian6(src) || weir_is_martian6(dst);
 }
 
-/* Neighbour and router discovery: the kernel's, and never a matter of rules. */
+/*
+ * What neighbours find each other by, and how hosts ask for routers: the kernel's, and never a
+ * matter of rules. What a router says of addresses and routes is one.
+ */
 static __always_inline bool weir_fw_is_discovery(const struct weir_fw_packet *p)
 {
 	return p->protocol == WEIR_PROTOCOL_ICMPV6 && p->family == WEIR_FW_INET6 &&
 	       p->ttl == WEIR_IPV6_HOPS_OF_LINK && !(p->flags & WEIR_PACKET_FRAGMENT) &&
-	       p->icmp_type >= WEIR_ICMPV6_ROUTER_SOLICITATION &&
-	       p->icmp_type <= WEIR_ICMPV6_LINK_REDIRECT;
+	       (p->icmp_type == WEIR_ICMPV6_ROUTER_SOLICITATION ||
+		p->icmp_type == WEIR_ICMPV6_NEIGHBOUR_SOLICITATION ||
+		p->icmp_type == WEIR_ICMPV6_NEIGHBOUR_ADVERTISEMENT);
 }
 
 #endif /* WEIR_FW_SANITY_H */

@@ -93,7 +93,7 @@ pub(super) struct Dissected {
     pub(super) segment: Option<Segment>,
     /// Of an ICMP error; where it cannot be read, the reason to drop it.
     pub(super) inner: Option<Result<Inner, DropReason>>,
-    /// Router and neighbour discovery (RFC 4861), which no router forwards.
+    /// Neighbour discovery, and a host that asks for routers (RFC 4861): no router forwards them.
     pub(super) is_discovery: bool,
 }
 
@@ -436,7 +436,7 @@ impl Dissected {
         if self.packet.icmp_role() == IcmpRole::Error {
             self.inner = Some(inner(&body[8..], is_v4));
         }
-        self.is_discovery = !is_v4 && matches!(kind, 133..=137) && self.ttl == 255;
+        self.is_discovery = !is_v4 && matches!(kind, 133 | 135 | 136) && self.ttl == 255;
         Ok(())
     }
 }

@@ -133,3 +133,30 @@ fn a_disabled_box_drops_nothing() {
         assert_eq!(rig.receive(0, &frame).action, PASS, "{what}: the kernel's to judge");
     }
 }
+
+/// What routers say is a matter of rules: whose word the box takes for its addresses and routes.
+/// How neighbours find each other is not.
+#[test]
+fn routers_are_judged_and_neighbours_are_not() {
+    let rules = "block in quick inet6 proto icmp6 icmp6-type { routeradv redir }\npass\n";
+    for (what, rules, expected) in [
+        ("routers", rules, [PASS, DROP, PASS, PASS, DROP]),
+        ("nd", "block\n", [PASS, DROP, PASS, PASS, DROP]),
+    ] {
+        let Some(rig) = Rig::with_rules(what, rules) else { return };
+        let echo = Ends::new("fe80::2", "ff02::1").ttl(255).echo(0);
+        let of_type = |kind: u8| {
+            let mut frame = echo.clone();
+            let message = &mut frame[ETH_BYTES + 40..];
+            // The checksum goes down by what the first word goes up (RFC 1624).
+            let sum = u16::from_be_bytes([message[2], message[3]]);
+            let more = u16::from(kind - message[0]) << 8;
+            message[0] = kind;
+            let sum = sum.checked_sub(more).unwrap_or_else(|| sum.wrapping_sub(more) - 1);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            frame
+        };
+        let found = [133, 134, 135, 136, 137].map(|kind| rig.receive(0, &of_type(kind)).action);
+        assert_eq!(found, expected, "{what}");
+    }
+}
