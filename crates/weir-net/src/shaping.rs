@@ -188,6 +188,25 @@ fn message(index: u32, handle: TcHandle, parent: TcHandle) -> TcMessage {
     message
 }
 
+/// What is said where a kernel does not have what `flows` asks for; it answers as if a file were
+/// not there.
+fn without_fair_queues(queue: Queue, link: &str, error: NetlinkError) -> NetlinkError {
+    match (queue, &error) {
+        (Queue::Fair { .. }, NetlinkError::Refused { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            NetlinkError::BadValue {
+                action: format!("let flows take turns in a queue of interface `{link}`"),
+                reason: format!(
+                    "this kernel has no {FAIR_KIND} (CONFIG_NET_SCH_FQ_CODEL): without `flows` a \
+                     queue is first in, first out"
+                ),
+            }
+        }
+        _ => error,
+    }
+}
+
 impl Netlink {
     fn shape(
         &self,
@@ -284,7 +303,8 @@ impl Netlink {
             let mut new = message(index, TcHandle::UNSPEC, handle(class.number));
             new.attributes = vec![TcAttribute::Kind(kind.to_owned()), options];
             let what = || format!("make a queue of interface `{link}` by {kind}");
-            self.shape(what, RouteNetlinkMessage::NewQueueDiscipline(new), make)?;
+            self.shape(what, RouteNetlinkMessage::NewQueueDiscipline(new), make)
+                .map_err(|error| without_fair_queues(queue, link, error))?;
         }
         Ok(())
     }
