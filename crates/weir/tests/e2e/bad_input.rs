@@ -248,7 +248,10 @@ fn a_dut_that_never_gets_ready_is_invalid_and_the_campaign_goes_on() {
     assert!(said.contains("`sleepy` did not get ready") && said.contains("not yet"), "{said}");
     let trials = crate::common::trials(&lab.path("out"));
     let verdicts: Vec<_> = trials.iter().map(|(_, t)| t["verdict"]["kind"].clone()).collect();
-    assert_eq!(verdicts, ["generator-bound", "invalid"]);
+    let [measured, refused] = &verdicts[..] else { panic!("{verdicts:?}") };
+    // Whether the other one is disturbed is the machine's affair.
+    assert!(measured == "generator-bound" || measured == "disturbed", "{measured}");
+    assert_eq!(refused, "invalid");
     assert_eq!(surroundings(), before);
 }
 
