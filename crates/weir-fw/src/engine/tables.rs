@@ -321,7 +321,7 @@ impl Engine {
             return Ok(());
         }
         let before = self.tables.all.get(key).map_or(0, |table| table.entries.len());
-        self.check_entries(before, before + difference.growth)?;
+        self.check_entries(before, before + difference.growth - difference.removed.len())?;
         if let Some(index) = place(&self.directory, key)
             && difference.is_piecemeal()
             && !self.is_of_pool(key)

@@ -419,3 +419,24 @@ fn changes_that_no_state_has_make_room_for_others() {
         })
         .unwrap();
 }
+
+#[test]
+fn a_table_is_replaced_within_the_limit_of_entries() {
+    let Some(rig) = Rig::new("replace") else { return };
+    let text = "set limit table-entries 3\ntable <t> persist { 192.0.2.1 192.0.2.2 }\n\
+                block in on { b0 b1 } from <t>\n";
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start(text);
+            let others = ["198.51.100.1", "198.51.100.2", "198.51.100.3"];
+            table(&mut engine, "t", TableAction::Replace, &others);
+            let shown = table(&mut engine, "t", TableAction::Show, &[]);
+            assert_eq!(shown, "   198.51.100.1\n   198.51.100.2\n   198.51.100.3\n");
+            let key = (String::new(), "t".to_owned());
+            let more = vec!["198.51.100.4".to_owned()];
+            let refused = engine.table(&key, TableAction::Add, &more, 0).err().unwrap();
+            assert_eq!(refused.0, super::tables::too_many_entries(4, 3));
+            engine.stop();
+        })
+        .unwrap();
+}
