@@ -58,21 +58,6 @@ impl Counts {
         }
         Some(found)
     }
-
-    fn fields(&mut self) -> impl Iterator<Item = &mut u64> {
-        self.packets.as_flattened_mut().iter_mut().chain(self.bytes.as_flattened_mut())
-    }
-
-    /// Adds others.
-    pub fn add(&mut self, mut others: Self) {
-        self.fields().zip(others.fields()).for_each(|(field, other)| *field += *other);
-    }
-
-    /// Takes others away.
-    pub fn subtract(&mut self, mut others: Self) {
-        let both = self.fields().zip(others.fields());
-        both.for_each(|(field, other)| *field = field.saturating_sub(*other));
-    }
 }
 
 impl Firewall {
@@ -123,11 +108,7 @@ mod tests {
         assert_eq!(CountedKey::read(&key), Some(expected));
         let value: Vec<u8> = (1..=8_u64).flat_map(u64::to_ne_bytes).collect();
         assert_eq!(value.len(), VALUE_BYTES);
-        let mut counts = Counts::read(&value).unwrap();
+        let counts = Counts::read(&value).unwrap();
         assert_eq!((counts.packets, counts.bytes), ([[1, 2], [3, 4]], [[5, 6], [7, 8]]));
-        counts.add(counts);
-        assert_eq!(counts.bytes[1][1], 16);
-        counts.subtract(Counts { packets: [[100; 2]; 2], bytes: [[1; 2]; 2] });
-        assert_eq!((counts.packets, counts.bytes[1]), ([[0; 2]; 2], [13, 15]));
     }
 }

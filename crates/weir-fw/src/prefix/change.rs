@@ -257,7 +257,7 @@ mod tests {
         let more: Vec<_> = (2..20).map(|number| nth(number, false, false)).collect();
         let fits = more.iter().take_while(|entry| change(&memory, 64, &[], &[**entry])).count();
         assert_eq!(fits, 5, "six of nine slots are full");
-        assert!(!change(&memory, 0, &[], &[nth(1, false, false)]), "there is no set");
+        assert!(!change(&memory, 0, &[], &[nth(1, false, false)]), "an empty table has no set");
         assert!(change(&memory, 64, &[nth(77, false, false)], &[]), "it was not there");
     }
 }
