@@ -338,7 +338,7 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
     pub(crate) fn change_table(
         &self,
         index: usize,
-        removed: &[TableEntry],
+        removed: &[(IpAddr, u8)],
         added: &[TableEntry],
     ) -> bool {
         let directory = self.directory(self.memory.load32(control::ACTIVE));

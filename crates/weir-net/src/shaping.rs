@@ -195,12 +195,13 @@ fn without_fair_queues(queue: Queue, link: &str, error: NetlinkError) -> Netlink
         (Queue::Fair { .. }, NetlinkError::Refused { source, .. })
             if source.kind() == std::io::ErrorKind::NotFound =>
         {
-            NetlinkError::BadValue {
+            let reason = format!(
+                "this kernel has no {FAIR_KIND} (CONFIG_NET_SCH_FQ_CODEL): without `flows` a queue \
+                 is first in, first out"
+            );
+            NetlinkError::Refused {
                 action: format!("let flows take turns in a queue of interface `{link}`"),
-                reason: format!(
-                    "this kernel has no {FAIR_KIND} (CONFIG_NET_SCH_FQ_CODEL): without `flows` a \
-                     queue is first in, first out"
-                ),
+                source: std::io::Error::new(source.kind(), reason),
             }
         }
         _ => error,

@@ -183,8 +183,18 @@ impl Programs {
     }
 
     fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
-        let Self { ingress, egress, second, sweep, exits, log, overloads, .. } = self;
-        let Self { sources, counted, fragments, .. } = self;
+        let Self {
+            ingress,
+            egress,
+            second,
+            sweep,
+            exits,
+            log,
+            overloads,
+            sources,
+            counted,
+            fragments,
+        } = self;
         let ingress_id = sys::program_id(ingress.as_fd()).map_err(FirewallError::Query)?;
         let programs = tcx::Programs::default();
         programs.add(tcx::EGRESS, egress).map_err(FirewallError::Query)?;

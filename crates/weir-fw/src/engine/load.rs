@@ -323,9 +323,8 @@ impl Engine {
         self.rules = compiled.rules;
         self.directory = compiled.tables;
         let Next { facts, main, anchors, .. } = next;
-        let tables_before = std::mem::replace(&mut self.tables, tables);
-        (self.main, self.anchors) = (main, anchors);
-        self.forget_uncounted(&tables_before)?;
+        let had_counters = self.tables.have_counters();
+        (self.main, self.anchors, self.tables) = (main, anchors, tables);
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
         self.ask_gateways();
@@ -336,6 +335,7 @@ impl Engine {
         if is_all {
             warnings.append(&mut super::forwarding::warnings(&self.facts, &coverage, asks_routes));
         }
+        self.forget_gone(had_counters)?;
         Ok(warnings)
     }
 

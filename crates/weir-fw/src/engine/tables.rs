@@ -1,7 +1,7 @@
 //! The tables' contents. This process has the authority: the data path reads what was written for
 //! it, and never changes a table.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -177,6 +177,11 @@ impl Tables {
         self.all.iter().filter_map(number).collect()
     }
 
+    /// Whether any has `counters`.
+    pub(super) fn have_counters(&self) -> bool {
+        self.all.values().any(|table| table.counters.is_some())
+    }
+
     /// All entries of all tables, for `set limit table-entries`.
     pub(super) fn entry_count(&self) -> usize {
         self.all.values().map(|table| table.entries.len()).sum()
@@ -185,12 +190,7 @@ impl Tables {
 
 impl Table {
     fn list(&self) -> Vec<TableEntry> {
-        let entry = |((address, bits), entry): (&Network, &Entry)| TableEntry {
-            address: *address,
-            bits: *bits,
-            not: entry.not,
-        };
-        self.entries.iter().map(entry).collect()
+        list(&self.entries)
     }
 
     /// Other contents. What was there already is as old as it was.
@@ -214,6 +214,16 @@ impl Table {
         let found = (0..=bits_max).rev().find_map(|bits| self.entries.get(&masked(address, bits)));
         found.is_some_and(|entry| !entry.not)
     }
+}
+
+/// Entries as the data path gets them.
+fn list(entries: &BTreeMap<Network, Entry>) -> Vec<TableEntry> {
+    let entry = |((address, bits), entry): (&Network, &Entry)| TableEntry {
+        address: *address,
+        bits: *bits,
+        not: entry.not,
+    };
+    entries.iter().map(entry).collect()
 }
 
 fn entry(entry: &TableEntry) -> (Network, bool) {
@@ -296,11 +306,9 @@ impl Engine {
             return Err(Refused(format!("table <{}> is const: it cannot be changed", key.1)));
         }
         let (difference, mut note) = difference(table, action, &entries, clock::unix_s());
+        self.change_table(key, fresh, &difference)?;
         if is_made {
-            self.change_whole(key, fresh, &difference)?;
             note = format!("1 table created.\n{note}");
-        } else {
-            self.change_table(key, &difference)?;
         }
         Ok(TableAnswer::note(note))
     }
@@ -312,42 +320,33 @@ impl Engine {
         let fresh = Table::default();
         let table = self.tables.all.get(key).unwrap_or(&fresh);
         let (difference, _) = difference(table, TableAction::Add, &entries, clock::unix_s());
-        self.change_table(key, &difference)
+        self.change_table(key, fresh, &difference)
     }
 
-    /// Changes a table that is there, or that overload fills: in its place where that can be.
-    fn change_table(&mut self, key: &Key, difference: &Difference) -> Result<(), Refused> {
-        if difference.removed.is_empty() && difference.added.is_empty() {
-            return Ok(());
-        }
-        let before = self.tables.all.get(key).map_or(0, |table| table.entries.len());
+    /// Changes a table, in its place where that can be. One that is not there is made of `fresh`.
+    fn change_table(
+        &mut self,
+        key: &Key,
+        fresh: Table,
+        difference: &Difference,
+    ) -> Result<(), Refused> {
+        let before = match self.tables.all.get(key) {
+            Some(_) if difference.is_empty() => return Ok(()),
+            found => found.map_or(0, |table| table.entries.len()),
+        };
         self.check_entries(before, before + difference.growth - difference.removed.len())?;
         if let Some(index) = place(&self.directory, key)
             && difference.is_piecemeal()
             && !self.is_of_pool(key)
+            && self.installer()?.change_table(index, &difference.removed, &list(&difference.added))
         {
-            let (removed, added) = difference.lists();
-            if self.installer()?.change_table(index, &removed, &added) {
-                self.forget_removed(key, difference)?;
-                let table = self.tables.all.entry(key.clone()).or_default();
-                difference.apply(table);
-                return Ok(());
-            }
+            let table = self.tables.all.entry(key.clone()).or_insert(fresh);
+            difference.apply(table);
+            let has_lost = table.counters.is_some() && !difference.removed.is_empty();
+            return self.forget_gone(has_lost);
         }
-        let table = self.tables.all.get(key).cloned().unwrap_or_default();
-        self.change_whole(key, table, difference)
-    }
-
-    /// Puts a table with changes in the place of what is there.
-    fn change_whole(
-        &mut self,
-        key: &Key,
-        mut table: Table,
-        difference: &Difference,
-    ) -> Result<(), Refused> {
-        let before = table.entries.len();
+        let mut table = self.tables.all.get(key).cloned().unwrap_or(fresh);
         difference.apply(&mut table);
-        self.check_entries(before, table.entries.len())?;
         self.put_table(key, table)
     }
 
@@ -361,23 +360,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Puts a table in the place of what is there.
     fn put_table(&mut self, key: &Key, table: Table) -> Result<(), Refused> {
         if self.is_of_pool(key) {
             let mut tables = self.tables.clone();
             tables.all.insert(key.clone(), table);
             return self.install_with(tables);
         }
-        if let Some(index) = place(&self.directory, key) {
-            let installer = self.installer()?;
-            let list = table.list();
-            installer.replace_table(index, &list, clock::boot_ns()).map_err(Refused::because)?;
-            self.forget_counted(key, &table)?;
-            self.tables.all.insert(key.clone(), table);
-            return Ok(());
-        }
-        self.forget_counted(key, &table)?;
-        self.tables.all.insert(key.clone(), table);
-        self.write_document()
+        let is_in_image = match place(&self.directory, key) {
+            Some(index) => {
+                let (installer, list) = (self.installer()?, table.list());
+                let replaced = installer.replace_table(index, &list, clock::boot_ns());
+                replaced.map_err(Refused::because)?;
+                true
+            }
+            None => false,
+        };
+        let before = self.tables.all.insert(key.clone(), table);
+        self.forget_gone(before.is_some_and(|table| table.counters.is_some()))?;
+        if is_in_image { Ok(()) } else { self.write_document() }
     }
 
     /// Whether a table's addresses are in the image, as those of a pool.
@@ -402,40 +403,16 @@ impl Engine {
         Ok(found.into_iter().map(|(key, counts)| ((key.address, key.bits), counts)).collect())
     }
 
-    /// Forgets what was counted of entries that a table no longer has, once `next` takes its place.
-    fn forget_counted(&self, key: &Key, next: &Table) -> Result<(), Refused> {
-        let Some(before) = self.tables.all.get(key) else { return Ok(()) };
-        let Some(number) = before.counters else { return Ok(()) };
-        if before.entries.keys().all(|network| next.entries.contains_key(network)) {
+    /// Forgets what was counted of entries that no table has any more; `had_counters`: a table that
+    /// has changed had some.
+    pub(super) fn forget_gone<'a>(&'a self, had_counters: bool) -> Result<(), Refused> {
+        if !had_counters {
             return Ok(());
         }
+        let counted = |table: &'a Table| Some((table.counters?, table));
+        let tables: HashMap<u32, &Table> = self.tables.all.values().filter_map(counted).collect();
         let is_over = |key: &CountedKey| {
-            key.table == number && !next.entries.contains_key(&(key.address, key.bits))
-        };
-        self.firewall.forget_counted(is_over).map_err(Refused::because)
-    }
-
-    /// The same of what is taken out of a table.
-    fn forget_removed(&self, key: &Key, difference: &Difference) -> Result<(), Refused> {
-        let number = self.tables.all.get(key).and_then(|table| table.counters);
-        let Some(number) = number.filter(|_| !difference.removed.is_empty()) else {
-            return Ok(());
-        };
-        let removed: BTreeSet<Network> = difference.removed.iter().map(|(at, _)| *at).collect();
-        let is_over =
-            |key: &CountedKey| key.table == number && removed.contains(&(key.address, key.bits));
-        self.firewall.forget_counted(is_over).map_err(Refused::because)
-    }
-
-    /// The same after a load, of all tables; `before` are those that were.
-    pub(super) fn forget_uncounted<'a>(&'a self, before: &Tables) -> Result<(), Refused> {
-        if before.all.values().all(|table| table.counters.is_none()) {
-            return Ok(());
-        }
-        let held = |table: &'a Table| Some((table.counters?, table));
-        let next: HashMap<u32, &Table> = self.tables.all.values().filter_map(held).collect();
-        let is_over = |key: &CountedKey| {
-            let table = next.get(&key.table);
+            let table = tables.get(&key.table);
             !table.is_some_and(|table| table.entries.contains_key(&(key.address, key.bits)))
         };
         self.firewall.forget_counted(is_over).map_err(Refused::because)
@@ -517,8 +494,8 @@ impl Engine {
                 self.put_table(key, table)?;
             }
             None => {
-                self.forget_counted(key, &Table::default())?;
-                self.tables.all.remove(key);
+                let before = self.tables.all.remove(key);
+                self.forget_gone(before.is_some_and(|table| table.counters.is_some()))?;
                 self.write_document()?;
             }
         }

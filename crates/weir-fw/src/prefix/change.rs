@@ -161,30 +161,30 @@ impl<'m, M: Memory + ?Sized> Half<'m, M> {
 pub(crate) fn change<M: Memory + ?Sized>(
     memory: &M,
     set_at: u32,
-    removed: &[TableEntry],
+    removed: &[(IpAddr, u8)],
     added: &[TableEntry],
 ) -> bool {
     if set_at == 0 || memory.load32(set_at) != layout::PREFIX_MAGIC {
         return removed.is_empty() && added.is_empty();
     }
     let halves = [Half::new(memory, set_at, false), Half::new(memory, set_at, true)];
-    let of = |entry: &TableEntry| match entry.address {
+    let of = |address: IpAddr, bits: u8| match address {
         IpAddr::V4(address) => {
-            let bits = entry.bits.min(32);
+            let bits = bits.min(32);
             let number = u128::from(u32::from(address) & mask4(bits));
             (&halves[0], Network { bits, number })
         }
         IpAddr::V6(address) => {
-            let bits = entry.bits.min(128);
+            let bits = bits.min(128);
             (&halves[1], Network { bits, number: u128::from(address) & mask6(bits) })
         }
     };
-    for entry in removed {
-        let (half, network) = of(entry);
+    for (address, bits) in removed {
+        let (half, network) = of(*address, *bits);
         half.remove(network);
     }
     added.iter().all(|entry| {
-        let (half, network) = of(entry);
+        let (half, network) = of(entry.address, entry.bits);
         half.add(network, entry.not)
     })
 }
@@ -227,7 +227,7 @@ mod tests {
                 let entry = nth(state >> 8 & 1023, is_v6, state >> 30 & 1 == 1);
                 let is_added = state >> 20 & 1 == 1 && expected.len() < 600;
                 if !is_added {
-                    assert!(change(&memory, 64, &[entry], &[]));
+                    assert!(change(&memory, 64, &[(entry.address, entry.bits)], &[]));
                     expected.remove(&entry.address);
                 } else if change(&memory, 64, &[], &[entry]) {
                     expected.insert(entry.address, entry);
@@ -258,6 +258,8 @@ mod tests {
         let fits = more.iter().take_while(|entry| change(&memory, 64, &[], &[**entry])).count();
         assert_eq!(fits, 5, "six of nine slots are full");
         assert!(!change(&memory, 0, &[], &[nth(1, false, false)]), "an empty table has no set");
-        assert!(change(&memory, 64, &[nth(77, false, false)], &[]), "it was not there");
+        let stranger = nth(77, false, false);
+        let gone = [(stranger.address, stranger.bits)];
+        assert!(change(&memory, 64, &gone, &[]), "it was not there");
     }
 }

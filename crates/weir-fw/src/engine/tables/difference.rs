@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_rules::ir::TableEntry;
-
 use super::{Entry, Network, Table};
 use crate::protocol::TableAction;
 
@@ -14,7 +12,7 @@ const PIECEMEAL_COUNT_MAX: usize = 1024;
 /// What changes in a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Difference {
-    pub(super) removed: Vec<(Network, Entry)>,
+    pub(super) removed: Vec<Network>,
     pub(super) added: BTreeMap<Network, Entry>,
     /// How many of the added ones the table did not have, be it with another sign.
     pub(super) growth: usize,
@@ -28,23 +26,29 @@ impl Difference {
         !self.is_whole && self.removed.len() + self.added.len() <= PIECEMEAL_COUNT_MAX
     }
 
-    /// What goes, and what comes.
-    pub(super) fn lists(&self) -> (Vec<TableEntry>, Vec<TableEntry>) {
-        let removed = self.removed.iter().map(|(network, entry)| entry_of(network, *entry));
-        let added = self.added.iter().map(|(network, entry)| entry_of(network, *entry));
-        (removed.collect(), added.collect())
+    pub(super) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// Notes the entries that a table has not, or has with another sign.
+    fn add(&mut self, table: &Table, entries: &[(Network, bool)], now_unix_s: i64) {
+        for (network, not) in entries {
+            let before = table.entries.get(network);
+            if before.is_some_and(|entry| entry.not == *not) {
+                continue;
+            }
+            let entry = Entry { not: *not, since_unix_s: now_unix_s };
+            let is_new = self.added.insert(*network, entry).is_none();
+            self.growth += usize::from(is_new && before.is_none());
+        }
     }
 
     pub(super) fn apply(&self, table: &mut Table) {
-        for (network, _) in &self.removed {
+        for network in &self.removed {
             table.entries.remove(network);
         }
         table.entries.extend(&self.added);
     }
-}
-
-fn entry_of((address, bits): &Network, entry: Entry) -> TableEntry {
-    TableEntry { address: *address, bits: *bits, not: entry.not }
 }
 
 /// What an action changes in a table, and what is said of it, in pfctl's words.
@@ -55,7 +59,7 @@ pub(super) fn difference(
     now_unix_s: i64,
 ) -> (Difference, String) {
     let mut found = Difference::default();
-    let listed = |network: &Network| Some((*network, *table.entries.get(network)?));
+    let is_held = |network: &Network| table.entries.contains_key(network);
     let note = match action {
         TableAction::Add => {
             found.add(table, entries, now_unix_s);
@@ -63,7 +67,7 @@ pub(super) fn difference(
         }
         TableAction::Delete => {
             let networks: BTreeSet<Network> = entries.iter().map(|entry| entry.0).collect();
-            found.removed = networks.iter().filter_map(listed).collect();
+            found.removed = networks.into_iter().filter(is_held).collect();
             format!("{}/{} addresses deleted.", found.removed.len(), entries.len())
         }
         TableAction::Replace => {
@@ -71,7 +75,7 @@ pub(super) fn difference(
             found.add(table, entries, now_unix_s);
             let next: BTreeSet<Network> = entries.iter().map(|entry| entry.0).collect();
             let gone = table.entries.keys().filter(|network| !next.contains(network));
-            found.removed = gone.filter_map(listed).collect();
+            found.removed = gone.copied().collect();
             let counts = [
                 (found.growth, "added"),
                 (found.removed.len(), "deleted"),
@@ -85,30 +89,15 @@ pub(super) fn difference(
         TableAction::Expire { older_than_s } => {
             let limit_unix_s = now_unix_s.saturating_sub(i64::from(older_than_s));
             let old = table.entries.iter().filter(|(_, entry)| entry.since_unix_s < limit_unix_s);
-            found.removed = old.map(|(network, entry)| (*network, *entry)).collect();
+            found.removed = old.map(|(network, _)| *network).collect();
             let count = found.removed.len();
             format!("{count}/{count} addresses expired.")
         }
         _ => {
             found.is_whole = true;
-            found.removed = table.entries.keys().filter_map(listed).collect();
+            found.removed = table.entries.keys().copied().collect();
             format!("{} addresses deleted.", found.removed.len())
         }
     };
     (found, note)
-}
-
-impl Difference {
-    /// Notes the entries that a table has not, or has with another sign.
-    fn add(&mut self, table: &Table, entries: &[(Network, bool)], now_unix_s: i64) {
-        for (network, not) in entries {
-            let before = table.entries.get(network);
-            if before.is_some_and(|entry| entry.not == *not) {
-                continue;
-            }
-            let entry = Entry { not: *not, since_unix_s: now_unix_s };
-            let is_new = self.added.insert(*network, entry).is_none();
-            self.growth += usize::from(is_new && before.is_none());
-        }
-    }
 }
