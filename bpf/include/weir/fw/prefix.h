@@ -67,7 +67,7 @@ static __always_inline __u32 weir_fw_prefix_slot(__u64 key, __u32 slot_count)
 
 /* What is in a slot's last word of the longest prefix that an address is in; 0: it is in none. */
 static __always_inline __u32 weir_fw_prefix_find4(struct weir_fw_prefix_set __weir_arena *set,
-						__u32 set_at, __u32 address)
+						  __u32 set_at, __u32 address)
 {
 	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET];
 	__u32 slot_count = set->slot_count[WEIR_FW_INET];
@@ -97,7 +97,7 @@ static __always_inline __u32 weir_fw_prefix_find4(struct weir_fw_prefix_set __we
 }
 
 static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
-						__u32 set_at, __u64 upper, __u64 lower)
+						  __u32 set_at, __u64 upper, __u64 lower)
 {
 	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET6];
 	__u32 slot_count = set->slot_count[WEIR_FW_INET6];
