@@ -308,7 +308,9 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 				weir_limit_return_rule(p, d);
 			if (is_tracked)
 				weir_source_return(p, d);
-			return WEIR_FW_REASON_STATE_INSERT + 1;
+			return weir_fw_control()->state_count < weir_limit_of_table(p, d) ?
+				       WEIR_FW_REASON_STATE_INSERT + 1 :
+				       WEIR_FW_REASON_STATE_LIMIT + 1;
 		}
 		/* A half that is bound to another interface moves to this one. */
 		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
@@ -352,12 +354,13 @@ static __always_inline bool weir_alias_is_turned(const struct weir_fw_packet *p,
 
 /*
  * A new record, if limits allow it: those of the rule, of the source and of the table, in the order
- * of `pf_create_state`, and if its place is nobody else's. Returns 0, or the drop's reason + 1:
- * then nothing is counted.
+ * of `pf_create_state`, and if its place is nobody else's. The record that it takes the place of,
+ * if one was found, ends then, and counts until then. Returns 0, or the drop's reason + 1: then
+ * nothing is counted.
  */
 static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 					     const struct weir_fw_decision *d, __u32 home,
-					     struct weir_fw_hit *hit, bool is_taken)
+					     struct weir_fw_hit *hit, bool is_taken, __u64 found)
 {
 	bool is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
 	int drop;
@@ -369,6 +372,8 @@ static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 		goto return_rule;
 	drop = WEIR_FW_REASON_STATE_LIMIT + 1;
 	if (weir_limit_take_table(p, d)) {
+		if (found != WEIR_FOUND_NONE && !is_taken)
+			weir_bucket_remove(home, (__u32)found, p->cpu);
 		drop = is_taken ? WEIR_FW_REASON_STATE_INSERT + 1 :
 				  weir_bucket_insert(p, d, home, hit);
 		if (!drop) {
@@ -406,19 +411,16 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 		is_taken = true;
 		found = WEIR_FOUND_NONE;
 	}
-	if (found != WEIR_FOUND_NONE && !(hit->flags & WEIR_HIT_TRACKED) &&
-	    weir_bucket_is_reused(p, weir_state_line((__u32)found))) {
-		weir_bucket_remove(home, (__u32)found, p->cpu);
-		found = WEIR_FOUND_NONE;
-	}
-	if (found != WEIR_FOUND_NONE) {
+	if (found != WEIR_FOUND_NONE &&
+	    (hit->flags & WEIR_HIT_TRACKED ||
+	     !weir_bucket_is_reused(p, weir_state_line((__u32)found)))) {
 		drop = weir_bucket_extend(p, d, found, hit);
 	} else {
 		/* An alias that is turned was made for a record that has just ended. */
 		is_taken |= weir_alias_is_turned(p, d->alias);
 		if (!is_taken)
 			weir_hit_clear(hit);
-		drop = weir_bucket_admit(p, d, home, hit, is_taken);
+		drop = weir_bucket_admit(p, d, home, hit, is_taken, found);
 	}
 	if (!drop)
 		weir_state_modulate(p, d, hit);

@@ -53,17 +53,25 @@ static __always_inline bool weir_limit_is_new(const struct weir_fw_decision *d, 
 	return weir_half_rule(weir_state_line(slot), slot, !half) != d->rule;
 }
 
-/* One more state of the table, if `set limit states` and what is reserved of it allow it. */
+/* With how many states the table is full for a decision: `set limit states`, but for a reserve. */
+static __always_inline __u64 weir_limit_of_table(const struct weir_fw_packet *p,
+						 const struct weir_fw_decision *d)
+{
+	__u64 limit = weir_fw_image_of(p)->state_limit;
+	__u32 reserved = weir_fw_image_of(p)->reserved_count;
+
+	if (d->flags & WEIR_DECISION_RESERVED)
+		return limit;
+	return limit > reserved ? limit - reserved : 0;
+}
+
+/* One more state of the table, if its limit allows it. */
 static __always_inline bool weir_limit_take_table(const struct weir_fw_packet *p,
 						  const struct weir_fw_decision *d)
 {
 	struct weir_fw_control __weir_arena *control = weir_fw_control();
-	__u64 limit = weir_fw_image_of(p)->state_limit;
-	__u32 reserved = weir_fw_image_of(p)->reserved_count;
 
-	if (!(d->flags & WEIR_DECISION_RESERVED))
-		limit = limit > reserved ? limit - reserved : 0;
-	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
+	if (__sync_fetch_and_add(&control->state_count, 1) < weir_limit_of_table(p, d))
 		return true;
 	__sync_fetch_and_sub(&control->state_count, 1);
 	return false;

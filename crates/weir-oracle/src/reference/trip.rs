@@ -462,13 +462,13 @@ impl<'a> Trip<'a> {
         self.check_nodes(&half)?;
         let is_its = |at: &(Key, bool)| at.0 == flow || at.0 == flow.reversed();
         let found = crossing.record.filter(is_its).or_else(|| self.world.states.find(flow));
-        let at = match found.filter(|at| !self.is_reopened(at.0)) {
-            Some(at) => {
-                self.check_half(at, crossing.direction, wire)?;
+        let at = match found {
+            Some(at) if !self.is_reopened(at.0) => {
+                self.check_half(state, at, crossing.direction, wire)?;
                 self.follow_anyway(at)?;
                 at
             }
-            None => (self.open(state, flow, wire)?, true),
+            _ => (self.open(state, (flow, wire), found.map(|at| at.0))?, true),
         };
         let wire = if at.1 { wire } else { wire.reversed() };
         let index = half_index(crossing.direction, at.1);
@@ -503,15 +503,10 @@ impl<'a> Trip<'a> {
         View { device, world, dissected, progress, source, inner, record, met, refusal }
     }
 
-    /// Whether the packet begins a closed connection anew, whose state ends by it.
+    /// Whether the packet begins a closed connection anew, whose state ends if another is made.
     fn is_reopened(&mut self, at: Key) -> bool {
         let view = self.view();
-        let is_reopened = view.dissected.segment.is_some() && view.reopens(at);
-        if is_reopened {
-            view.world.states.remove(at);
-            view.progress.followed = None;
-        }
-        is_reopened
+        view.dissected.segment.is_some() && view.reopens(at)
     }
 
     /// What the packet does to the state of its flow, whose half it has not met: the rules have
@@ -531,29 +526,49 @@ impl<'a> Trip<'a> {
 
     /// A half of a record may be made anew, but not one that is translated, or is to be, nor where
     /// another record is found by its packets.
-    fn check_half(&self, at: (Key, bool), direction: Direction, wire: Key) -> Result<(), Outcome> {
+    fn check_half(
+        &self,
+        state: &NewState<'_>,
+        at: (Key, bool),
+        direction: Direction,
+        wire: Key,
+    ) -> Result<(), Outcome> {
         let states = &self.world.states;
         let outside = if at.1 { wire } else { wire.reversed() };
         let index = half_index(direction, at.1);
         let half = states.get(at.0).and_then(|record| record.halves[index].as_ref());
         let is_other = half.is_some_and(|half| half.wire != outside || half.wire != at.0);
         if is_other || states.is_taken(wire, Some(at.0)) {
+            self.check_limit(state)?;
             return blocked(DropReason::StateInsert);
         }
         Ok(())
     }
 
-    /// A record of its own for the packet's flow.
-    fn open(&mut self, state: &NewState<'_>, key: Key, wire: Key) -> Result<Key, Outcome> {
+    /// pf takes memory for a state, up to the limit, before it looks for its place.
+    fn check_limit(&self, state: &NewState<'_>) -> Result<(), Outcome> {
         let limit = self.world.limits.first().copied().unwrap_or(u32::MAX);
         let reserved = if state.reserve { 0 } else { self.world.state_reserve };
-        let states = &self.world.states;
-        // pf takes memory for a state, up to the limit, before it looks for its place.
-        if states.count() >= limit.saturating_sub(reserved) as usize {
+        if self.world.states.count() >= limit.saturating_sub(reserved) as usize {
             return blocked(DropReason::StateLimit);
         }
-        if states.is_taken(key, None) || states.is_taken(wire, None) {
+        Ok(())
+    }
+
+    /// A record for the packet's flow alone, in the place of that which is `reopened`.
+    fn open(
+        &mut self,
+        state: &NewState<'_>,
+        (key, wire): (Key, Key),
+        reopened: Option<Key>,
+    ) -> Result<Key, Outcome> {
+        self.check_limit(state)?;
+        let states = &self.world.states;
+        if states.is_taken(key, reopened) || states.is_taken(wire, reopened) {
             return blocked(DropReason::StateInsert);
+        }
+        if let Some(ended) = reopened {
+            self.world.states.remove(ended);
         }
         let peers = self.dissected.segment.as_ref().map(tcp::begin);
         let (tracking, phase) = states::begin(key.protocol, peers);

@@ -271,14 +271,17 @@ impl StateView for View<'_> {
             return self.error(packet);
         }
         let at = self.world.states.meet(Key::of(packet), packet.direction)?;
-        self.record = Some(at);
-        let index = self.half_of(packet, at)?;
+        let index = self.half_of(packet, at);
         if packet.protocol == TCP && self.reopens(at.0) {
-            self.world.states.remove(at.0);
-            self.record = None;
-            self.progress.followed = None;
+            // What it has not met ends when another record is made, and counts until then.
+            if index.is_some() {
+                self.world.states.remove(at.0);
+                self.progress.followed = None;
+            }
             return None;
         }
+        self.record = Some(at);
+        let index = index?;
         if self.follow(at, now_ns).is_err() {
             return Some(StateHit::Mismatch);
         }
