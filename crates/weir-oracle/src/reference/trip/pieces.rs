@@ -79,7 +79,7 @@ impl Trip<'_> {
                     true => self.world.states.find(state),
                     false => self.came_later(state),
                 };
-                if let (Some((key, forward)), false) = (found, outcome == Outcome::Box) {
+                if let Some((key, forward)) = found.filter(|at| self.is_judged(*at, &outcome)) {
                     self.count_piece(key, forward);
                 }
                 return Some(outcome);
@@ -102,6 +102,15 @@ impl Trip<'_> {
         };
         let leaves = || states.find(state).filter(covers_out);
         states.meet(state, self.dissected.packet.direction).or_else(leaves)
+    }
+
+    /// Whether a fragment that goes on meets its state where anything is filtered.
+    fn is_judged(&self, (key, forward): (Key, bool), outcome: &Outcome) -> bool {
+        let Outcome::Out(out) = outcome else { return false };
+        let half = half_index(Direction::In, forward);
+        let has_in =
+            || self.world.states.get(key).is_some_and(|state| state.halves[half].is_some());
+        !self.evaluator.skips(out) || has_in()
     }
 
     /// A later fragment of a packet that was sent on, but for TCP, which would look for a header.
