@@ -350,6 +350,10 @@ impl Case {
                 first.choose_as(&other, second.states(now_ns)?);
             }
             let one = first.send(&bytes, direction, &interface, now_ns)?;
+            if has_choices {
+                // As the second one's were: what has expired by now goes.
+                first.states(now_ns)?;
+            }
             let _ = writeln!(test, "{words} => {}", one.outcome);
             let found = difference(&one, &other).or_else(|| broken(&bytes, &other));
             if let Some((first, second)) = found {

@@ -65,6 +65,9 @@ pub struct Swept {
     pub removed_count: u64,
     /// Buckets whose lock could not be had: they were left alone.
     pub busy_count: u64,
+    /// Runs of the program that it took: each takes the number of states, which timeouts may
+    /// depend on, as it is then.
+    pub run_count: u64,
 }
 
 impl std::ops::AddAssign for Swept {
@@ -72,6 +75,7 @@ impl std::ops::AddAssign for Swept {
         self.live_count += other.live_count;
         self.removed_count += other.removed_count;
         self.busy_count += other.busy_count;
+        self.run_count += other.run_count;
     }
 }
 
@@ -168,6 +172,7 @@ impl Firewall {
                 live_count: u64::from(answer[word::LIVE]),
                 removed_count: u64::from(answer[word::REMOVED]),
                 busy_count: u64::from(answer[word::BUSY]),
+                run_count: 1,
             };
             if answer[word::NEXT] <= from {
                 // There were fewer buckets as the program looked.

@@ -86,6 +86,7 @@ fn difference(text: &str, first: &mut dyn Device, second: &mut dyn Device) -> Op
                 first.choose_as(&other, second.states(now_ns).ok()?);
                 let one =
                     first.send(&frame, described.direction, &described.interface, now_ns).ok()?;
+                first.states(now_ns).ok()?;
                 if let Some((first, second)) = differ(&one, &other) {
                     return Some(Found { line: step.line, first, second });
                 }

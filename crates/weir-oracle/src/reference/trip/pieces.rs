@@ -69,12 +69,6 @@ impl Trip<'_> {
             Fate::Follows(Followed { outcome, state, had_state, ends, inside }) => {
                 self.followed = Some(state);
                 let is_translated = ends != self.ends() || inside != self.ends();
-                if is_translated && self.world.states.find(state).is_none() {
-                    let reason = DropReason::Fragment;
-                    return Some(Outcome::Blocked(reason, Answer::None));
-                }
-                (self.packet.source, self.packet.destination) = ends;
-                self.inside = inside;
                 let found = match had_state {
                     true => self.world.states.find(state),
                     false => self.came_later(state),
@@ -82,6 +76,12 @@ impl Trip<'_> {
                 if let Some((key, forward)) = found.filter(|at| self.is_judged(*at, &outcome)) {
                     self.count_piece(key, forward);
                 }
+                if is_translated && !self.is_still_translated(state) {
+                    let reason = DropReason::Fragment;
+                    return Some(Outcome::Blocked(reason, Answer::None));
+                }
+                (self.packet.source, self.packet.destination) = ends;
+                self.inside = inside;
                 return Some(outcome);
             }
             Fate::Refused(reason) => return Some(Outcome::Blocked(reason, Answer::None)),
@@ -90,6 +90,16 @@ impl Trip<'_> {
         let limit = self.world.limits.get(2).copied().unwrap_or(u32::MAX);
         let is_too_many = piece.offset_bytes == 0 && self.world.fragments.is_full(limit);
         is_too_many.then_some(Outcome::Blocked(DropReason::Memory, Answer::None))
+    }
+
+    /// Whether the state that has translated a packet's first fragment is there, and no other that
+    /// has come to its place and translates nothing.
+    fn is_still_translated(&self, state: Key) -> bool {
+        let found = self.world.states.find(state);
+        let record = found.and_then(|(key, _)| Some((key, self.world.states.get(key)?)));
+        record.is_some_and(|(key, record)| {
+            record.halves.iter().flatten().any(|half| half.wire != key)
+        })
     }
 
     /// A state that came after the first fragment, which had none: if such a packet would be its
