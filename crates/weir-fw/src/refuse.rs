@@ -75,8 +75,6 @@ refusals! {
         "a gateway is an address, or an interface alone";
     Ether: "ether",
         "layer 2 is not filtered";
-    ReassembleNoDf: "set reassemble yes no-df",
-        "it changes no packets: `scrub` rules do";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
         "`scrub` rules are asked by interface, protocol, addresses and ports";
     ScrubAnchor: "scrub within an anchor",
@@ -151,7 +149,7 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set require-order", "it means nothing in pf any more"),
     ("set keepcounters", "counters of unchanged rules always stay"),
     (
-        "set reassemble, fragment reassemble, fragment no reassemble",
+        "set reassemble (but for no-df), fragment reassemble, fragment no reassemble",
         "fragments always follow their first one",
     ),
 ];
@@ -251,7 +249,7 @@ impl Found {
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
             | Setting::RequireOrder(_)
-            | Setting::Reassemble { no_df: false, .. }
+            | Setting::Reassemble { .. }
             | Setting::HashSize(_)
             | Setting::StateReserve(_)
             | Setting::WeirStages(_) => {}
@@ -261,7 +259,6 @@ impl Found {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
             }
-            Setting::Reassemble { .. } => self.refuse(Refusal::ReassembleNoDf, span),
             Setting::Syncookies(Syncookies::Adaptive { .. }) => {
                 self.refuse(Refusal::SyncookiesAdaptive, span);
             }

@@ -89,6 +89,8 @@ pub struct Settings {
     pub log_interface: Option<Text>,
     /// Fragments are put together: not at all in FreeBSD's default, always in OpenBSD's.
     pub reassemble: bool,
+    /// `set reassemble yes no-df`: fragments lose their don't-fragment bit.
+    pub reassemble_no_df: bool,
     /// Buckets of the state table, weir's own; `None` leaves it to the limit of states.
     pub hash_size: Option<u32>,
     /// States, of the limit, that only rules with `reserve` may make, weir's own.
@@ -117,6 +119,7 @@ impl Default for Settings {
             limits: crate::names::LIMITS.iter().map(|(_, count)| *count).collect(),
             log_interface: None,
             reassemble: false,
+            reassemble_no_df: false,
             hash_size: None,
             state_reserve: 0,
             stages: WeirStages::default(),

@@ -49,6 +49,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_OWNERS = 1 << 17, /* some rule asks for `user` or `group` */
 	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state` */
 	WEIR_FW_IMAGE_COUNTED = 1 << 19, /* some rule asks a table with `counters` */
+	WEIR_FW_IMAGE_NO_DF = 1 << 20, /* `set reassemble yes no-df`: of fragments */
 };
 
 struct weir_fw_image {
@@ -366,7 +367,8 @@ static __always_inline bool weir_fw_filters(__u32 ruleset)
 	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
 
 	return image->rule_count ||
-	       image->flags & (WEIR_FW_IMAGE_TRANSLATES | WEIR_FW_IMAGE_SCRUB_LIST) ||
+	       image->flags & (WEIR_FW_IMAGE_TRANSLATES | WEIR_FW_IMAGE_SCRUB_LIST |
+			       WEIR_FW_IMAGE_NO_DF) ||
 	       weir_fw_control()->state_count;
 }
 

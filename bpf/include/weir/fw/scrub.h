@@ -31,7 +31,8 @@
 /* Whether anything changes packets: of a packet's ruleset, or of states of earlier ones. */
 static __always_inline bool weir_fw_scrubs(const struct weir_fw_packet *p)
 {
-	return weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_SCRUB_LIST || weir_fw_scrubs_states();
+	return weir_fw_image_of(p)->flags & (WEIR_FW_IMAGE_SCRUB_LIST | WEIR_FW_IMAGE_NO_DF) ||
+	       weir_fw_scrubs_states();
 }
 
 static __always_inline __u16 weir_scrub_mss(__u64 word)
@@ -315,8 +316,9 @@ static __always_inline __u64 weir_scrub_first(const struct weir_fw_packet *p,
 }
 
 /*
- * What FreeBSD's `scrub` rules say of a packet at the hook where it is; in the CPU's scratch. Each
- * of them stands in the image twice: of the IP header it says the same for all ports, and of the
+ * What `set reassemble yes no-df` and FreeBSD's `scrub` rules say of a packet at the hook where it
+ * is; in the CPU's scratch. The former is for fragments alone (pf_normalize_ip()). Each of the
+ * latter stands in the image twice: of the IP header it says the same for all ports, and of the
  * segment size for its own (pf_normalize_ip(), pf_normalize_tcp()).
  */
 __noinline int weir_fw_ask_scrub(const struct weir_fw_packet *p __arg_nonnull)
@@ -328,6 +330,8 @@ __noinline int weir_fw_ask_scrub(const struct weir_fw_packet *p __arg_nonnull)
 		return 0;
 	scratch->scrub[0] = 0;
 	flags = weir_fw_image_of(p)->flags;
+	if (flags & WEIR_FW_IMAGE_NO_DF && p->flags & WEIR_PACKET_FRAGMENT)
+		scratch->scrub[0] = 1ull << WEIR_FW_SCRUB_NO_DF_SHIFT;
 	if (!(flags & WEIR_FW_IMAGE_SCRUB_LIST))
 		return 0;
 	first = weir_fw_image_of(p)->nat_end;
@@ -335,7 +339,7 @@ __noinline int weir_fw_ask_scrub(const struct weir_fw_packet *p __arg_nonnull)
 	middle = first + (end - first) / 2;
 	weir_fw_asking_begin(p, &scratch->walk.asking, 0);
 	if (flags & WEIR_FW_IMAGE_SCRUB_ALL)
-		scratch->scrub[0] = weir_scrub_first(p, &scratch->walk, first, middle);
+		scratch->scrub[0] |= weir_scrub_first(p, &scratch->walk, first, middle);
 	if (p->protocol == WEIR_PROTOCOL_TCP && p->tcp_flags & WEIR_TCP_SYN &&
 	    !(p->flags & WEIR_PACKET_LATER_FRAGMENT))
 		scratch->scrub[0] |= weir_scrub_first(p, &scratch->walk, middle, end);

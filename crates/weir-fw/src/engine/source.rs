@@ -283,6 +283,7 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
         limits,
         log_interface,
         reassemble,
+        reassemble_no_df,
         hash_size,
         state_reserve,
         stages,
@@ -322,6 +323,7 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
     settings.log_interface = log_interface.or_else(|| settings.log_interface.take());
     if set(&|setting| matches!(setting, Setting::Reassemble { .. })) {
         settings.reassemble = reassemble;
+        settings.reassemble_no_df = reassemble_no_df;
     }
     settings.hash_size = hash_size.or(settings.hash_size);
     if set(&|setting| matches!(setting, Setting::StateReserve(_))) {

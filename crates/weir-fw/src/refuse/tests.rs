@@ -27,8 +27,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (RouteStateless, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2) no state"),
         (RoutePool, FreeBsd, "pass in on em0 route-to (em1 198.51.100.0/30)"),
         (Ether, FreeBsd, "ether block in on em0"),
-        (ReassembleNoDf, FreeBsd, "set reassemble yes no-df"),
-        (ReassembleNoDf, OpenBsd, "set reassemble yes no-df"),
         (LogUser, FreeBsd, "scrub in log (user) all no-df"),
         (LogInterface, FreeBsd, "scrub in log (to pflog1) all no-df"),
         (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),

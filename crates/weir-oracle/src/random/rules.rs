@@ -207,6 +207,9 @@ fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
     if features.returns && draw.happens(30) {
         text.push_str("set block-policy return\n");
     }
+    if features.rewrites && draw.happens(15) {
+        text.push_str("set reassemble yes no-df\n");
+    }
     if features.skip && draw.happens(8) {
         text.push_str("set skip on em2\n");
     }

@@ -80,7 +80,8 @@ impl<'a> Trip<'a> {
         now_ns: u64,
     ) -> Self {
         let has_rules = device.ruleset.main.lists().iter().any(|list| !list.is_empty());
-        let is_filtered = has_rules || scrub.is_some() || world.states.count() > 0;
+        let changes = scrub.is_some() || device.ruleset.settings.reassemble_no_df;
+        let is_filtered = has_rules || changes || world.states.count() > 0;
         Self {
             device,
             evaluator,
@@ -141,9 +142,13 @@ impl<'a> Trip<'a> {
         outcome
     }
 
-    /// What `scrub` rules change in a packet.
+    /// What `scrub` rules and `set reassemble` change in a packet.
     fn listed(&self, packet: &Packet) -> Actions {
-        let Some(evaluator) = self.scrub else { return Actions::default() };
+        let clears_df =
+            self.device.ruleset.settings.reassemble_no_df && self.dissected.piece.is_some();
+        let Some(evaluator) = self.scrub else {
+            return Actions { no_df: clears_df, ..Actions::default() };
+        };
         let (now_ns, routes) = (self.now_ns, self.routes);
         let mut states = NoStates;
         let mut moment = Moment { now_ns, random: &mut || 0, states: &mut states, routes };
@@ -159,7 +164,7 @@ impl<'a> Trip<'a> {
             set_tos: ip.and_then(|options| options.set.tos),
             min_ttl: Some(of_ip.min_ttl),
             max_mss: Some(of_tcp.max_mss).filter(|mss| *mss != 0),
-            no_df: of_ip.no_df,
+            no_df: of_ip.no_df || clears_df,
             random_id: of_ip.random_id,
             ..Actions::default()
         }

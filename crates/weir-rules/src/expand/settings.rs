@@ -53,7 +53,10 @@ impl Expander<'_> {
             Setting::LogInterface(name) => settings.log_interface.clone_from(name),
             Setting::HostId(id) => settings.host_id = Some(*id),
             Setting::Debug(level) => settings.debug = Some(level.clone()),
-            Setting::Reassemble { enabled, no_df: _ } => settings.reassemble = *enabled,
+            Setting::Reassemble { enabled, no_df } => {
+                settings.reassemble = *enabled;
+                settings.reassemble_no_df = *enabled && *no_df;
+            }
             Setting::HashSize(size) => settings.hash_size = Some(*size),
             Setting::WeirStages(stages) => settings.stages = *stages,
             Setting::Syncookies(syncookies) => settings.syncookies = *syncookies,

@@ -12,6 +12,9 @@ use super::super::states::{Tracking, half_index};
 use super::Trip;
 use crate::outcome::{Answer, DropReason, Outcome};
 
+/// A source and a destination.
+type Addresses = (IpAddr, IpAddr);
+
 impl Trip<'_> {
     /// A fragment that goes where its first one went, unless the box's stack has to have it. It was
     /// looked for at an interface in a direction; `is_received`: it came in, there or elsewhere.
@@ -76,12 +79,16 @@ impl Trip<'_> {
                 if let Some((key, forward)) = found.filter(|at| self.is_judged(*at, &outcome)) {
                     self.count_piece(key, forward);
                 }
-                if is_translated && !self.is_still_translated(state) {
-                    let reason = DropReason::Fragment;
-                    return Some(Outcome::Blocked(reason, Answer::None));
-                }
                 (self.packet.source, self.packet.destination) = ends;
                 self.inside = inside;
+                if is_translated {
+                    let Some((inside, outside)) = self.translated_now(state) else {
+                        let reason = DropReason::Fragment;
+                        return Some(Outcome::Blocked(reason, Answer::None));
+                    };
+                    self.inside = inside;
+                    (self.packet.source, self.packet.destination) = outside;
+                }
                 return Some(outcome);
             }
             Fate::Refused(reason) => return Some(Outcome::Blocked(reason, Answer::None)),
@@ -92,14 +99,22 @@ impl Trip<'_> {
         is_too_many.then_some(Outcome::Blocked(DropReason::Memory, Answer::None))
     }
 
-    /// Whether the state that has translated a packet's first fragment is there, and no other that
-    /// has come to its place and translates nothing.
-    fn is_still_translated(&self, state: Key) -> bool {
-        let found = self.world.states.find(state);
-        let record = found.and_then(|(key, _)| Some((key, self.world.states.get(key)?)));
-        record.is_some_and(|(key, record)| {
-            record.halves.iter().flatten().any(|half| half.wire != key)
-        })
+    /// The addresses, inside and as it leaves, that the state of a packet gives a later fragment:
+    /// that which has translated the first one, or another that has come to its place; `None` if
+    /// that is not there, or translates nothing.
+    fn translated_now(&self, state: Key) -> Option<(Addresses, Addresses)> {
+        let (key, forward) = self.world.states.find(state)?;
+        let record = self.world.states.get(key)?;
+        if record.halves.iter().flatten().all(|half| half.wire == key) {
+            return None;
+        }
+        let half = record.halves[half_index(Direction::Out, forward)].as_ref();
+        let leaves = half.map_or(key, |half| half.wire);
+        let ends = |key: Key| {
+            let key = if forward { key } else { key.reversed() };
+            (key.source.0, key.destination.0)
+        };
+        Some((ends(key), ends(leaves)))
     }
 
     /// A state that came after the first fragment, which had none: if such a packet would be its
