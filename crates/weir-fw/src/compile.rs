@@ -215,7 +215,7 @@ fn limit(what: &str, count: usize, count_max: usize) -> Refused {
     refused(Span::default(), format!("{count} {what}: the data path takes at most {count_max}"))
 }
 
-/// The numbers of the tags that rules give.
+/// The numbers of the tags that rules give, and of those that they ask for and states may have.
 fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refused> {
     let rules = || input.evaluator.rules();
     let names = rules().filter_map(|rule| rule.options.tag.as_deref());
@@ -229,7 +229,12 @@ fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refu
         );
         refused(span.unwrap_or_default(), message)
     })?;
-    Ok(assigned.into_iter().map(|(name, number)| (name.as_str().into(), number)).collect())
+    let asked = rules().filter_map(|rule| rule.options.tagged.as_ref());
+    let asked = asked.filter_map(|(_, name)| {
+        known.tags.number_of(&name.to_string()).map(|number| (name.clone(), number))
+    });
+    let given = assigned.into_iter().map(|(name, number)| (name.as_str().into(), number));
+    Ok(given.chain(asked).collect())
 }
 
 /// The rules with their identifiers.
@@ -412,6 +417,7 @@ impl<'a> Builder<'a> {
         let translates = self.translations.iter().any(Option::is_some);
         flag(image_flags::TRANSLATES, translates);
         flag(image_flags::BOUND, ruleset.settings.if_bound);
+        flag(image_flags::NO_DF, ruleset.settings.reassemble_no_df);
         flag(image_flags::STATES, decides(decision::KEEP_STATE) || translates);
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));

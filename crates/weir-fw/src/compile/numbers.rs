@@ -61,6 +61,12 @@ impl<T: Clone + Ord + Hash> Numbers<T> {
         Ok(numbers)
     }
 
+    /// The number of what a ruleset, this one or one before, has named.
+    pub(crate) fn number_of(&self, one: &T) -> Option<u16> {
+        let at = self.held.iter().position(|held| held.as_ref() == Some(one))?;
+        u16::try_from(at + 1).ok()
+    }
+
     /// Whether those of earlier rulesets may be in the way of new ones.
     #[must_use]
     pub(crate) fn is_short(&self, count_max: usize) -> bool {
