@@ -425,7 +425,7 @@ impl<'a> Builder<'a> {
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
         flag(image_flags::OWNERS, !self.names.owners.is_empty());
         flag(image_flags::COUNTED, !self.counted.is_empty());
-        let proxies = decides(decision::SYNPROXY);
+        let proxies = decides(decision::SYNPROXY | decision::ADAPTIVE);
         flag(image_flags::PROXIES, proxies);
         let is_plain = !translates && !proxies && self.gateways.is_empty();
         flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));

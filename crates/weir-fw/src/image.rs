@@ -399,6 +399,8 @@ pub struct Settings {
     pub source_limit: u32,
     /// `adaptive.start` and `adaptive.end`, states.
     pub adaptive: [u32; 2],
+    /// `set syncookies adaptive`: from how many half-open states on, and until how few.
+    pub flood: [u32; 2],
     /// Timeout tables in ticks; the first is that of `set timeout`.
     pub profiles: Vec<[u32; TIMEOUT_COUNT]>,
 }
@@ -440,6 +442,8 @@ impl Header {
             (image::SOURCE_LIMIT, settings.source_limit),
             (image::ADAPTIVE_START, settings.adaptive[0]),
             (image::ADAPTIVE_END, settings.adaptive[1]),
+            (image::FLOOD_FROM, settings.flood[0]),
+            (image::FLOOD_UNTIL, settings.flood[1]),
         ] {
             head.put(at, &word.to_ne_bytes());
         }

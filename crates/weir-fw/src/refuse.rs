@@ -12,7 +12,7 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions, Syncookies};
+use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -91,8 +91,6 @@ refusals! {
         "states are limited only by max, max-src-states and the like";
     PacketRate: "max-pkt-rate",
         "rates of packets are not limited";
-    SyncookiesAdaptive: "set syncookies adaptive",
-        "half-open states are not counted";
     Os: "os",
         "there are no fingerprints of operating systems";
     Rdomain: "on rdomain other than 0",
@@ -244,7 +242,7 @@ impl Found {
             | Setting::HostId(_)
             | Setting::Optimization(_)
             | Setting::StateDefaults(_)
-            | Setting::Syncookies(Syncookies::Never | Syncookies::Always)
+            | Setting::Syncookies(_)
             | Setting::FailPolicy(BlockReturn::Drop)
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
@@ -258,9 +256,6 @@ impl Found {
                 if name == "tcp.tsdiff" || name.starts_with("sctp.") {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
-            }
-            Setting::Syncookies(Syncookies::Adaptive { .. }) => {
-                self.refuse(Refusal::SyncookiesAdaptive, span);
             }
             Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
             Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),

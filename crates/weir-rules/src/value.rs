@@ -525,6 +525,27 @@ pub enum Syncookies {
     },
 }
 
+impl Syncookies {
+    /// With more half-open states than the first they are on, and off again with fewer than the
+    /// second, of a table of `state_limit` states: pfctl(8). Of [`Self::Adaptive`] alone.
+    #[must_use]
+    pub fn levels(self, state_limit: u32) -> Option<[u32; 2]> {
+        let Self::Adaptive { start, end } = self else { return None };
+        let share = |percent: u8| u64::from(state_limit) * u64::from(percent) / 100;
+        Some([start, end].map(|percent| u32::try_from(share(percent)).unwrap_or(u32::MAX)))
+    }
+
+    /// The word after `set syncookies`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Always => "always",
+            Self::Adaptive { .. } => "adaptive",
+        }
+    }
+}
+
 /// A name with its modifiers, as written.
 pub(crate) fn with_modifiers(name: &str, modifiers: Modifiers) -> Text {
     let Modifiers { network, broadcast, peer, no_alias } = modifiers;

@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 8,
+	WEIR_FW_IMAGE_VERSION = 9,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 };
@@ -47,7 +47,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_SCRUB_ALL = 1 << 15, /* and not SYNs alone */
 	WEIR_FW_IMAGE_GATEWAYS = 1 << 16, /* some rule has `route-to` or `reply-to` */
 	WEIR_FW_IMAGE_OWNERS = 1 << 17, /* some rule asks for `user` or `group` */
-	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state` */
+	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state`, or may act so */
 	WEIR_FW_IMAGE_COUNTED = 1 << 19, /* some rule asks a table with `counters` */
 	WEIR_FW_IMAGE_NO_DF = 1 << 20, /* `set reassemble yes no-df`: of fragments */
 };
@@ -96,7 +96,9 @@ struct weir_fw_image {
 	__u32 owners_at;	/* struct weir_fw_owner, by weir_fw_criteria.flags */
 	__u32 counted_at;	/* struct weir_fw_counted[id_count][2], by rule id and end; there
 				 * with WEIR_FW_IMAGE_COUNTED */
-	__u32 unused[13];
+	__u32 flood_from;	/* `set syncookies adaptive`: more half-open states than this */
+	__u32 flood_until;	/* and then as long as there are not fewer than this */
+	__u32 unused[11];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -226,7 +228,8 @@ enum weir_fw_answer {
 #define WEIR_FW_DECISIONS_OF_STATES                                                       \
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
-	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED)
+	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED |        \
+	 WEIR_DECISION_ADAPTIVE)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

@@ -131,6 +131,7 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 	if (p->protocol == WEIR_PROTOCOL_TCP) {
 		weir_account_open(slot, p->tick);
 		weir_tcp_open(p, s);
+		__sync_fetch_and_add(&weir_fw_control()->half_open_count, 1);
 	} else {
 		weir_line_account_open(s, p->tick);
 		s->phase[0] = WEIR_PHASE_SINGLE;

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 16,
+	WEIR_FW_LAYOUT_VERSION = 17,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -174,7 +174,9 @@ struct weir_fw_control {
 	/* What packets change. Each in a line of its own. */
 	__u64 state_count;	/* records that are live */
 	__u64 alias_count;	/* aliases that are live */
-	__u64 count_unused[6];
+	__u32 half_open_count;	/* TCP records whose ends have not shaken hands so far */
+	__u32 is_flooded;	/* `set syncookies adaptive`: they were too many */
+	__u64 count_unused[5];
 	__u64 free_head;	/* overflow slots that came back: tag << 32 | slot, slot 0: none */
 	__u64 free_unused[7];
 	__u32 fresh_count;	/* overflow slots that were ever taken: those behind are free too */

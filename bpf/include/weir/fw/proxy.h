@@ -91,13 +91,32 @@ static __always_inline bool weir_cookie_is_ours(const struct weir_fw_packet *p)
 	       cookie == weir_cookie(p, p->seq - 1, now - age, cookie & WEIR_COOKIE_MSS_MASK);
 }
 
+/*
+ * Whether half-open states fill the table: from one number of them on, until there are fewer than
+ * another (`pf_synflood_check`).
+ */
+static __always_inline bool weir_proxy_is_flooded(const struct weir_fw_packet *p)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+	__u32 count = weir_read_once(control->half_open_count);
+
+	if (control->is_flooded ? count < image->flood_until : count > image->flood_from)
+		control->is_flooded = !control->is_flooded;
+	return control->is_flooded;
+}
+
 /* Whether a packet is one that the rules have the box answer by a cookie. */
 static __always_inline bool weir_proxy_is_asked(const struct weir_fw_packet *p,
 						const struct weir_fw_decision *d)
 {
-	return d->flags & WEIR_DECISION_SYNPROXY && !(d->flags & WEIR_DECISION_BLOCK) &&
-	       p->direction == WEIR_FW_IN && p->protocol == WEIR_PROTOCOL_TCP &&
-	       weir_tcp_opens(p->tcp_flags) && !(p->flags & WEIR_PACKET_PROXIED);
+	const __u32 either = WEIR_DECISION_SYNPROXY | WEIR_DECISION_ADAPTIVE;
+
+	if (!(d->flags & either) || d->flags & WEIR_DECISION_BLOCK ||
+	    p->direction != WEIR_FW_IN || p->protocol != WEIR_PROTOCOL_TCP ||
+	    !weir_tcp_opens(p->tcp_flags) || p->flags & WEIR_PACKET_PROXIED)
+		return false;
+	return d->flags & WEIR_DECISION_SYNPROXY || weir_proxy_is_flooded(p);
 }
 
 /* The box's SYN. Segments are not longer than `max-mss` of the rule allows. */

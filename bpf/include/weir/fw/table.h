@@ -523,6 +523,13 @@ static __always_inline void weir_bucket_begin(__u32 home)
 			WEIR_STATE_LOCK | WEIR_STATE_LIVE | WEIR_STATE_ALIAS);
 }
 
+/* Whether a record is of a TCP connection whose ends have not shaken hands so far. */
+static __always_inline bool weir_is_half_open(weir_line *s, __u32 control)
+{
+	return (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff) == WEIR_PROTOCOL_TCP &&
+	       !(s->wscale[0] & WEIR_WSCALE_CONNECTED);
+}
+
 /*
  * Ends a record: `before` is the slot before it in its bucket, or the same for the first one. The
  * bucket stays locked. Returns whether another record has moved into the slot; if not, the one that
@@ -535,6 +542,8 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 	__u32 flags = s->control, next = s->next;
 
 	weir_bucket_close(slot, cpu);
+	if (weir_is_half_open(s, flags))
+		__sync_fetch_and_sub(&control->half_open_count, 1);
 	if (flags & WEIR_STATE_TRACKED) {
 		weir_source_leave(slot, 0);
 		weir_source_leave(slot, 1);

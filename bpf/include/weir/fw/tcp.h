@@ -227,6 +227,13 @@ static __always_inline void weir_tcp_sloppy(__u32 flags, struct weir_tcp_peer *s
 	}
 }
 
+/* A handshake is over, one way or the other: the record is half-open no more. */
+static __always_inline void weir_tcp_connected(weir_line *s)
+{
+	s->wscale[0] |= WEIR_WSCALE_CONNECTED;
+	__sync_fetch_and_sub(&weir_fw_control()->half_open_count, 1);
+}
+
 /*
  * Whether a handshake has just been completed; says so once, also of a record of which no half is
  * tracked: one that is added later has not seen the handshake, and does not count it.
@@ -238,7 +245,7 @@ static __always_inline bool weir_tcp_connects(weir_line *s, const struct weir_tc
 	    WEIR_TCP_PHASE(source) != WEIR_TCPS_ESTABLISHED ||
 	    WEIR_TCP_PHASE(other) != WEIR_TCPS_ESTABLISHED)
 		return false;
-	s->wscale[0] |= WEIR_WSCALE_CONNECTED;
+	weir_tcp_connected(s);
 	return true;
 }
 
@@ -288,8 +295,11 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	}
 	if (is_in_window) {
 		/* A RST may have completed the handshake before it ends the connection. */
-		if (flags & WEIR_TCP_RST)
+		if (flags & WEIR_TCP_RST) {
 			WEIR_TCP_PHASE(&source) = WEIR_TCP_PHASE(&other) = WEIR_TCPS_TIME_WAIT;
+			if (!(s->wscale[0] & WEIR_WSCALE_CONNECTED))
+				weir_tcp_connected(s);
+		}
 		s->last_tick = p->tick;
 		s->control = control & ~WEIR_STATE_FIRST;
 	}

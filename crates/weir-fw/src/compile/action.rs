@@ -49,14 +49,16 @@ impl Names<'_> {
         }
         if rule.keeps_state() && action.kind == RuleKind::Pass {
             action.decision |= decision::KEEP_STATE;
-            let always = self.evaluator.ruleset().settings.syncookies == Syncookies::Always;
             let none = StateOptions::default();
             let state = options.state.as_deref().unwrap_or(&none);
             action.decision |= match options.keep_state {
                 Some(KeepState::Modulate) => decision::MODULATE,
                 Some(KeepState::Synproxy) => decision::SYNPROXY,
-                _ if always => decision::SYNPROXY,
-                _ => 0,
+                _ => match self.evaluator.ruleset().settings.syncookies {
+                    Syncookies::Never => 0,
+                    Syncookies::Always => decision::SYNPROXY,
+                    Syncookies::Adaptive { .. } => decision::ADAPTIVE,
+                },
             };
             self.state(state, anchor, known, &mut action)?;
         }

@@ -10,6 +10,7 @@ use weir_rules::evaluate::{Evaluator, List, anchor_path};
 use weir_rules::facts::Facts;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
+use weir_rules::value::Syncookies;
 
 use super::counters::{self, LIMIT_NAMES, LiveCounts, Totals};
 use super::source::loaded_anchors;
@@ -17,7 +18,7 @@ use super::{Engine, Refused, clock};
 use crate::compile::RuleInfo;
 use crate::compile::known::Gateway;
 use crate::protocol::{How, Shown};
-use crate::show::info::{Info, LogInterface};
+use crate::show::info::{CookieInfo, Info, LogInterface};
 use crate::show::rules::{RuleCounts, put_counts, put_labels};
 use crate::show::states::{End, Line};
 use crate::show::{interfaces, settings, states};
@@ -264,7 +265,23 @@ impl Engine {
             reasons,
             limits: LIMIT_NAMES.into_iter().zip(table.limits).collect(),
             weir_reasons,
+            syncookies: self.cookies(),
         })
+    }
+
+    /// What becomes of SYNs.
+    fn cookies(&self) -> CookieInfo {
+        let (arena, mode) = (self.firewall.arena(), self.main.ruleset.settings.syncookies);
+        CookieInfo {
+            mode: mode.as_str(),
+            is_active: match mode {
+                Syncookies::Never => false,
+                Syncookies::Always => true,
+                Syncookies::Adaptive { .. } => arena.read32(control::IS_FLOODED) != 0,
+            },
+            half_open_count: arena.read32(control::HALF_OPEN_COUNT),
+            levels: mode.levels(self.main.limit("states")),
+        }
     }
 
     /// Tells rulesets apart: FNV-1a of the printed rules, in both halves.

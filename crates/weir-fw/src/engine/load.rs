@@ -385,8 +385,10 @@ fn settings(main: &Source, known: &Known) -> Settings {
         index.and_then(|index| timeouts.get(index)).copied().unwrap_or(0)
     };
     let profiles = known.timeouts(&profile_seconds(&timeouts));
+    let state_limit = main.limit("states");
     Settings {
-        state_limit: main.limit("states"),
+        state_limit,
+        flood: main.ruleset.settings.syncookies.levels(state_limit).unwrap_or_default(),
         reserved_count: main.ruleset.settings.state_reserve,
         source_limit: main.limit("src-nodes"),
         adaptive: [timeout("adaptive.start"), timeout("adaptive.end")],

@@ -42,7 +42,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (QueueCurve, OpenBsd, "queue a on em0 bandwidth 1M max 1M burst 2M for 10ms default"),
         (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
         (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
-        (SyncookiesAdaptive, FreeBsd, "set syncookies adaptive (start 25%, end 12%)"),
         (Os, FreeBsd, "pass in proto tcp from any os Linux"),
         (Rdomain, OpenBsd, "pass on rdomain 1"),
         (Rdomain, OpenBsd, "pass on ! rdomain 0"),

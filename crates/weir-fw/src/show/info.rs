@@ -46,6 +46,21 @@ pub struct Info {
     pub limits: Vec<Counter>,
     /// Drops by reasons that pf does not have.
     pub weir_reasons: Vec<Counter>,
+    /// `set syncookies`
+    pub syncookies: CookieInfo,
+}
+
+/// What becomes of SYNs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CookieInfo {
+    /// `never`, `always` or `adaptive`.
+    pub mode: &'static str,
+    /// Whether they are answered by cookies now.
+    pub is_active: bool,
+    /// States of connections whose ends have not shaken hands so far.
+    pub half_open_count: u32,
+    /// Half-open states: with more than the first cookies are on, with fewer than the second off.
+    pub levels: Option<[u32; 2]>,
 }
 
 impl Info {
@@ -81,6 +96,7 @@ impl Info {
         if is_verbose {
             out.push_str("Limit Counters\n");
             self.put_counters(&mut out, &self.limits);
+            self.syncookies.put(&mut out);
             out.push_str("Counters of weir\n");
             self.put_counters(&mut out, &self.weir_reasons);
         }
@@ -104,6 +120,22 @@ impl Info {
                 _ => writeln!(out, "{:>14}", ""),
             };
         }
+    }
+}
+
+impl CookieInfo {
+    fn put(&self, out: &mut String) {
+        let active = if self.is_active { "active" } else { "inactive" };
+        let _ = writeln!(
+            out,
+            "Syncookies\n  {:<25} {}\n  {:<25} {active}",
+            "mode", self.mode, "active"
+        );
+        if let Some([high, low]) = self.levels {
+            let _ =
+                writeln!(out, "  {:<25} {high:>14}\n  {:<25} {low:>14}", "highwater", "lowwater");
+        }
+        let _ = writeln!(out, "  {:<25} {:>14}", "halfopen states", self.half_open_count);
     }
 }
 
@@ -185,6 +217,12 @@ Counters
             fragment_count: 8,
             limits: vec![("max-src-conn", 2)],
             weir_reasons: vec![("no-route", 5)],
+            syncookies: CookieInfo {
+                mode: "adaptive",
+                is_active: true,
+                half_open_count: 24_000,
+                levels: Some([25_000, 12_000]),
+            },
             ..info()
         };
         let expected = "\
@@ -210,6 +248,12 @@ Counters
   bad-offset                             0~
 Limit Counters
   max-src-conn                           2~
+Syncookies
+  mode                      adaptive
+  active                    active
+  highwater                          25000
+  lowwater                           12000
+  halfopen states                    24000
 Counters of weir
   no-route                               5~
 ";

@@ -307,7 +307,7 @@ fn a_loaded_anchor_and_a_capture_file_are_read() {
 /// Constructs that no version runs yet, an error, and what is fine.
 const HALF_RUNS: &str = "\
 ext = \"lo\"
-set syncookies adaptive (start 25%, end 12%)
+set fail-policy return
 altq on $ext fairq bandwidth 1Mb queue { q }
 nat on $ext from 10.0.0.0/8 to any -> 192.0.2.1 map-e-portset 6/8/0x34
 block al

@@ -2,6 +2,7 @@
 //! the numbers on both sides of the box from then on.
 
 use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::sweep::{Filter, Mode};
 
 use super::frames::{ACK, Ends, RST, SYN, Segment, options_of, segment_of};
 use super::rig::{BOX_MAC, DROP, NEXT, PASS, PEER_MAC, REDIRECT, Rig};
@@ -201,4 +202,54 @@ fn programs_on_the_kernels_packets_do_the_same() {
             Seen { flags: ACK, seq: cookie.wrapping_add(1), ack: 1000, window: 1000, mss: 0 };
         assert_eq!(seen(&verdict.frame), opened);
     }
+}
+
+const ADAPTIVE: &str = "\
+set syncookies adaptive (start 2%, end 1%)
+block
+pass in on b0 proto tcp to any port 80
+pass out on b1 proto tcp
+";
+
+#[test]
+fn while_half_open_states_fill_the_table_cookies_are_sent() {
+    let Some(rig) = Rig::with_rules("adaptive", ADAPTIVE) else { return };
+    let arena = rig.firewall.arena();
+    let half_open = || arena.read32(control::HALF_OPEN_COUNT);
+    let ends = ends(true);
+    let client = |port: u16, flags: u8, sequence: u32, acknowledgement: u32| {
+        ends.tcp(&Segment { ports: (port, 80), sequence, acknowledgement, flags }, &[])
+    };
+    let opens = |port: u16| {
+        let verdict = rig.receive(0, &client(port, SYN, 999, 0));
+        assert_eq!(verdict.action, REDIRECT, "{port}");
+        match seen(&verdict.frame).flags {
+            SYN => true,
+            flags => {
+                assert_eq!(flags, SYN | ACK, "{port}");
+                false
+            }
+        }
+    };
+    // Of a table of 1,000: with more than 20 there is a flood.
+    assert!((1..=21).all(&opens));
+    assert_eq!((half_open(), state_count(&rig)), (21, 21));
+    assert!(!opens(22), "the box answers");
+    assert_eq!((half_open(), state_count(&rig)), (21, 21), "nothing is kept");
+    // A handshake is over with the client's part of it.
+    for port in 1..=11 {
+        let segment =
+            Segment { ports: (80, port), sequence: 7, acknowledgement: 1000, flags: SYN | ACK };
+        assert_eq!(rig.receive(1, &ends.back().tcp(&segment, &[])).action, REDIRECT);
+        assert_eq!(half_open(), 22 - u32::from(port));
+        assert_eq!(rig.receive(0, &client(port, ACK, 1000, 8)).action, REDIRECT);
+        assert_eq!(half_open(), 21 - u32::from(port));
+    }
+    assert!(!opens(22), "with ten there is still a flood");
+    // A connection that ends before it has begun.
+    assert_eq!(rig.receive(0, &client(12, RST, 1000, 0)).action, REDIRECT);
+    assert_eq!(half_open(), 9);
+    assert!(opens(22) && opens(23), "it is over");
+    rig.firewall.sweep_all(Mode::Kill(Filter::default())).expect("the program runs");
+    assert_eq!((half_open(), state_count(&rig)), (0, 0));
 }

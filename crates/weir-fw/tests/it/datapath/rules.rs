@@ -88,7 +88,8 @@ impl Rig {
         let profiles = vec![[TICKS; 16]];
         // As many as the table of most tests has room for.
         let state_limit = self.firewall.regions().sizes.bucket_count.max(1024) - 24;
-        compiled.settings = Settings { state_limit, profiles, ..Settings::default() };
+        let flood = parsed.ruleset.settings.syncookies.levels(state_limit).unwrap_or_default();
+        compiled.settings = Settings { state_limit, profiles, flood, ..Settings::default() };
         let arena = self.firewall.arena();
         let heap = &self.firewall.regions().heap;
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");

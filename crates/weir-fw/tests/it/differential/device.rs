@@ -156,6 +156,7 @@ fn settings(ruleset: &Ruleset, known: &Known) -> Settings {
         reserved_count: ruleset.settings.state_reserve,
         source_limit: ruleset.settings.limits[1],
         adaptive: adaptive(ruleset),
+        flood: [0; 2],
         profiles: profiles
             .map(|timeouts| timeouts.map(|seconds| seconds.saturating_mul(1000)))
             .collect(),

@@ -225,4 +225,18 @@ fn syncookies_for_all_need_no_word_in_rules() {
     let blocked = connect_from(&net.server, "10.1.0.2", 7001, IMPATIENCE);
     assert!(blocked.is_none());
     assert!(!net.pfctl("-ss").contains("10.1.0.99"), "{}", net.pfctl("-ss"));
+    let cookies = |mode: &str, active: &str| {
+        let info = net.pfctl("-vsi");
+        for (name, value) in [("mode", mode), ("active", active)] {
+            let line = format!("\n  {name:<25} {value}\n");
+            assert!(info.contains(&line), "{name}: {info}");
+        }
+        info
+    };
+    cookies("always", "active");
+    // Nobody is flooded: hosts shake hands with each other.
+    net.reload("set syncookies adaptive (start 25%, end 12%)\npass in on b0\npass out on b1\n");
+    talks(&net.client, &[SERVER]);
+    let info = cookies("adaptive", "inactive");
+    assert!(info.contains(&format!("\n  {:<25} {:>14}\n", "highwater", 25_000)), "{info}");
 }
