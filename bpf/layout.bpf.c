@@ -111,6 +111,7 @@ WEIR_ENUM(weir_fw_translation_flag);
 WEIR_ENUM(weir_fw_choice);
 WEIR_ENUM(weir_decision_flag);
 WEIR_ENUM(weir_fw_prefix_constant);
+WEIR_ENUM(weir_fw_prefix_flow);
 WEIR_ENUM(weir_fw_prefix_multiplier);
 WEIR_ENUM(weir_fw_classify_constant);
 WEIR_ENUM(weir_fw_dimension_index);

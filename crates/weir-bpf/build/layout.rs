@@ -53,7 +53,7 @@ const STRUCTURES: [(&str, &str); 40] = [
 ];
 
 /// Enumerations, the modules that get their values, the prefix that falls away, and their type.
-const ENUMERATIONS: [(&str, &str, &str, &str); 22] = [
+const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
     ("weir_fw_image_flag", "image_flags", "WEIR_FW_IMAGE_", "u32"),
     ("weir_fw_ask", "asks", "WEIR_FW_ASKS_", "u32"),
     ("weir_decision_flag", "decision_flags", "WEIR_DECISION_", "u32"),
@@ -68,6 +68,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 22] = [
     ("weir_fw_choice", "choice", "WEIR_FW_CHOICE_", "u8"),
     ("weir_fw_gateway_flag", "gateway_flags", "WEIR_FW_GATEWAY_", "u8"),
     ("weir_fw_owner_how", "owner_how", "WEIR_FW_OWNER_", "u32"),
+    ("weir_fw_prefix_flow", "flow", "WEIR_FW_FLOW_", "u8"),
     ("weir_fw_timeout", "timeout", "WEIR_FW_TIMEOUT_", "u32"),
     ("weir_fw_limit", "limit", "WEIR_FW_LIMIT_", "usize"),
     ("weir_fw_reason", "reason", "WEIR_FW_REASON_", "u8"),

@@ -29,6 +29,7 @@ mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +49,7 @@ use counters::Totals;
 use interfaces::Interfaces;
 use source::Source;
 use tables::Tables;
+use typed::TypedTables;
 
 pub(crate) use answers::STATES_TITLE;
 pub(crate) use answers::StatesPrinter;
@@ -106,6 +108,7 @@ pub struct Engine {
     /// The tables of the active image.
     directory: Vec<TableName>,
     tables: Tables,
+    typed: TypedTables,
     /// What rules with `overload` do, by identifier.
     interfaces: Interfaces,
     stages: stages::Choice,

@@ -151,6 +151,14 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         Ok(at)
     }
 
+    /// Puts the bytes of a set into the heap, where it is nobody's so far.
+    ///
+    /// # Errors
+    /// [`HeapError`].
+    pub(crate) fn place_set(&self, bytes: &[u8]) -> Result<u32, HeapError> {
+        self.place(bytes, Kind::Prefixes)
+    }
+
     /// Puts a set of prefixes into the heap; 0 for an empty one.
     fn place_table(&self, entries: &[TableEntry]) -> Result<u32, InstallError> {
         if entries.is_empty() {

@@ -9,6 +9,7 @@ use weir_rules::ir::TableEntry;
 use crate::heap::Memory;
 
 mod change;
+pub(crate) mod typed;
 
 pub(crate) use change::change;
 
@@ -17,6 +18,8 @@ const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
 const PROBE_COUNT_MAX: usize = layout::PREFIX_PROBE_MAX as usize;
 const USED: u32 = layout::PREFIX_USED;
 const NOT: u32 = layout::PREFIX_NOT;
+/// What a slot is found by in its last word.
+const KEY_MASK: u32 = layout::PREFIX_KEY_MASK;
 const MULTIPLIER: u64 = layout::PREFIX_MULTIPLIER;
 const MULTIPLIER_2: u64 = layout::PREFIX_MULTIPLIER_2;
 
@@ -54,18 +57,18 @@ fn mask6(bits: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
 }
 
-/// Puts one entry in; of two for one network the first holds. `false` if it would lie too far from
-/// its place.
-fn insert4(slots: &mut [u64], seed: u64, network: u32, bits: u8, not: bool) -> Option<bool> {
+/// Puts one entry in, with `more` beside its length; of two for one network the first holds.
+/// `None` if it would lie too far from its place.
+fn insert4(slots: &mut [u64], seed: u64, (network, bits, more): (u32, u8, u32)) -> Option<bool> {
     let key = u64::from(USED | u32::from(bits)) << 32 | u64::from(network);
     let mut slot = first_slot(key ^ seed, slots.len());
     for _ in 0..PROBE_COUNT_MAX {
         let found = slots[slot];
         if found == 0 {
-            slots[slot] = key | if not { u64::from(NOT) << 32 } else { 0 };
+            slots[slot] = key | u64::from(more) << 32;
             return Some(true);
         }
-        if found & !(u64::from(NOT) << 32) == key {
+        if found & (u64::from(KEY_MASK) << 32 | u64::from(u32::MAX)) == key {
             return Some(false);
         }
         slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
@@ -79,16 +82,16 @@ struct Slot6 {
     bits: u32,
 }
 
-fn insert6(slots: &mut [Slot6], seed: u64, network: u128, bits: u8, not: bool) -> Option<bool> {
+fn insert6(slots: &mut [Slot6], seed: u64, (network, bits, more): (u128, u8, u32)) -> Option<bool> {
     let mut slot = first_slot6(network, bits, seed, slots.len());
     let used_bits = USED | u32::from(bits);
     for _ in 0..PROBE_COUNT_MAX {
         let found = slots[slot];
         if found.bits == 0 {
-            slots[slot] = Slot6 { network, bits: used_bits | if not { NOT } else { 0 } };
+            slots[slot] = Slot6 { network, bits: used_bits | more };
             return Some(true);
         }
-        if found.network == network && found.bits & !NOT == used_bits {
+        if found.network == network && found.bits & KEY_MASK == used_bits {
             return Some(false);
         }
         slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
@@ -127,6 +130,17 @@ const fn is_entry(meta: u32) -> bool {
     meta & USED != 0 && meta & 0xff != layout::PREFIX_GONE
 }
 
+/// What a set is made of: networks with their lengths, and what stands beside these.
+#[derive(Default)]
+struct Parts {
+    v4: Vec<(u32, u8, u32)>,
+    v6: Vec<(u128, u8, u32)>,
+    /// Of a typed table.
+    is_typed: bool,
+    /// `WEIR_FW_FLOW_*`
+    flow: u8,
+}
+
 /// Makes the bytes of a set. `seed` is any number; it keeps strangers from choosing addresses that
 /// collide.
 ///
@@ -136,23 +150,27 @@ pub(crate) fn build<'a>(
     entries: impl Iterator<Item = &'a TableEntry>,
     seed: u64,
 ) -> Result<Vec<u8>, TooLarge> {
-    let (mut v4, mut v6) = (Vec::new(), Vec::new());
+    let mut parts = Parts::default();
     for entry in entries {
+        let more = if entry.not { NOT } else { 0 };
         match entry.address {
             IpAddr::V4(address) => {
                 let bits = entry.bits.min(32);
-                v4.push((u32::from(address) & mask4(bits), bits, entry.not));
+                parts.v4.push((u32::from(address) & mask4(bits), bits, more));
             }
             IpAddr::V6(address) => {
                 let bits = entry.bits.min(128);
-                v6.push((u128::from(address) & mask6(bits), bits, entry.not));
+                parts.v6.push((u128::from(address) & mask6(bits), bits, more));
             }
         }
     }
-    let (slots4, count4) =
-        fill(&v4, |slots: &mut [u64], entry| insert4(slots, seed, entry.0, entry.1, entry.2));
-    let (slots6, count6) =
-        fill(&v6, |slots: &mut [Slot6], entry| insert6(slots, seed, entry.0, entry.1, entry.2));
+    assemble(&parts, seed)
+}
+
+fn assemble(parts: &Parts, seed: u64) -> Result<Vec<u8>, TooLarge> {
+    let Parts { v4, v6, .. } = parts;
+    let (slots4, count4) = fill(v4, |slots: &mut [u64], entry| insert4(slots, seed, *entry));
+    let (slots6, count6) = fill(v6, |slots: &mut [Slot6], entry| insert6(slots, seed, *entry));
     let slots6_at = HEADER_BYTES + slots4.len() * 8;
     let byte_count = slots6_at + slots6.len() * SLOT6_BYTES;
     let too_large = |_| TooLarge { entry_count: v4.len() + v6.len(), byte_count };
@@ -176,6 +194,8 @@ pub(crate) fn build<'a>(
     put(prefix_set::LENGTH_COUNT, &[size(&lengths4), size(&lengths6)]);
     put(prefix_set::LENGTHS4, &lengths4);
     put(prefix_set::LENGTHS6, &lengths6);
+    put(prefix_set::IS_TYPED, &[u8::from(parts.is_typed)]);
+    put(prefix_set::FLOW, &[parts.flow]);
     bytes.extend(slots4.iter().flat_map(|slot| slot.to_ne_bytes()));
     for slot in &slots6 {
         let upper = u64::try_from(slot.network >> 64).unwrap_or(0);

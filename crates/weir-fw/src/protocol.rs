@@ -221,6 +221,54 @@ pub enum TableAction {
     Kill,
 }
 
+/// Lines, and the name of the file that they are from; `None`: they are from a command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// For messages.
+    pub name: Option<String>,
+    /// The lines.
+    pub text: String,
+}
+
+/// What `weir fw table` does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TypedAction {
+    /// Makes tables, all or none.
+    Create {
+        /// Of at most 63 bytes.
+        names: Vec<String>,
+        /// `addr`, `iface`, `number`, `flow` or `flow:...`.
+        key: String,
+        /// `tag,nexthop` and the like.
+        values: String,
+        /// Entries that each may have.
+        limit: Option<u64>,
+    },
+    /// Removes tables, all or none.
+    Destroy { names: Vec<String> },
+    /// Adds entries, or gives them other values, all or none.
+    Add { name: String, entries: Vec<Named> },
+    /// Removes entries, all or none.
+    Delete { name: String, keys: Vec<Named> },
+    /// Gives a table these entries and no others.
+    Replace { name: String, entries: Vec<Named> },
+    /// Removes all entries.
+    Flush { name: String },
+    /// Looks keys up.
+    Lookup { name: String, keys: Vec<String> },
+    /// All entries, as text, and what [`TypedAction::Info`] says.
+    List { name: String },
+    /// What tables are; without a name all of the set.
+    Info { names: Vec<String> },
+    /// Two tables change their contents.
+    Swap { name: String, other: String },
+    /// All tables of two sets change places.
+    SwapSets { other: u8 },
+    /// It cannot be changed, or can again.
+    Lock { name: String, is_locked: bool },
+}
+
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
@@ -279,6 +327,12 @@ pub enum Request {
         entries: Vec<String>,
         /// How often `-v` was given.
         verbosity: u8,
+    },
+    /// `weir fw table`: one [`Reply::Value`], and of entries a text.
+    TypedTable {
+        /// 0 to 31; rules name tables of set 0.
+        set: u8,
+        action: TypedAction,
     },
 }
 

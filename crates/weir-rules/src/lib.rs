@@ -73,6 +73,7 @@ pub mod print;
 pub mod resolve;
 pub mod skip;
 pub mod source;
+pub mod typed;
 pub mod value;
 
 pub use dialect::Dialect;

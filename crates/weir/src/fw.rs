@@ -21,6 +21,7 @@ pub(crate) mod remote;
 mod run;
 pub(crate) mod show;
 mod status;
+mod table;
 
 /// Runs one of the commands.
 pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
@@ -33,6 +34,7 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Run(args) => run::command(&args),
         FwCommand::Status(flag) => status::status(flag.json),
         FwCommand::Stats(args) => status::stats(args),
+        FwCommand::Table(args) => table::command(args),
         FwCommand::Stop(flag) => status::stop(flag.json),
     }
 }

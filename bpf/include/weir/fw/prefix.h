@@ -9,6 +9,11 @@
  *
  * A set is written whole, and then replaced; but entries of a length that it has come and go in it,
  * one at a time, as long as there are enough empty slots (prefix/change.rs).
+ *
+ * Typed tables are such sets, too (prefix/typed.rs): each slot has the number of its values beside
+ * the length. A number is a slot of IPv4, an interface's name one of IPv6, and so is a flow: both
+ * addresses of IPv4, ports and protocol are 104 bits. Those of IPv6 have numbers there, by slots of
+ * the same set.
  */
 #ifndef WEIR_FW_PREFIX_H
 #define WEIR_FW_PREFIX_H
@@ -27,6 +32,22 @@ enum weir_fw_prefix_constant {
 	WEIR_FW_PREFIX_NOT = 1u << 30,
 	/* The length of an entry that has gone: none is looked for, but others lie behind it. */
 	WEIR_FW_PREFIX_GONE = 0xff,
+	/* "Lengths" of what is no prefix: a flow of IPv6, and an address of one. */
+	WEIR_FW_PREFIX_FLOW6 = 0xf0,
+	WEIR_FW_PREFIX_FLOW6_ADDRESS = 0xf1,
+	/* What a slot is found by in its last word, and the number of its values. */
+	WEIR_FW_PREFIX_KEY_MASK = 0x800000ff,
+	WEIR_FW_PREFIX_VALUE_SHIFT = 8,
+	WEIR_FW_PREFIX_VALUE_MASK = 0x3fffff,
+};
+
+/* weir_fw_prefix_set.flow: the parts of a packet's flow that are in a key */
+enum weir_fw_prefix_flow {
+	WEIR_FW_FLOW_SRC_IP = 1 << 0,
+	WEIR_FW_FLOW_PROTO = 1 << 1,
+	WEIR_FW_FLOW_SRC_PORT = 1 << 2,
+	WEIR_FW_FLOW_DST_IP = 1 << 3,
+	WEIR_FW_FLOW_DST_PORT = 1 << 4,
 };
 
 /* Offsets count from the set's own start. */
@@ -41,7 +62,9 @@ struct weir_fw_prefix_set {
 	__u8 lengths4[33];	/* bits, the longest first */
 	__u8 lengths6[129];
 	__u32 gone[2];		/* slots with WEIR_FW_PREFIX_GONE */
-	__u8 unused[12];
+	__u8 is_typed;		/* of a typed table, and not of an image: it stays when that goes */
+	__u8 flow;		/* WEIR_FW_FLOW_* of a table of flows */
+	__u8 unused[10];
 };
 
 /* A slot of IPv4 is one word: the network in host order | (WEIR_FW_PREFIX_* | bits) << 32. */
@@ -86,7 +109,7 @@ static __always_inline __u32 weir_fw_prefix_find4(struct weir_fw_prefix_set __we
 
 			if (!found)
 				break;
-			if ((found & ~((__u64)WEIR_FW_PREFIX_NOT << 32)) == wanted)
+			if ((found & ((__u64)WEIR_FW_PREFIX_KEY_MASK << 32 | 0xffffffff)) == wanted)
 				return (__u32)(found >> 32);
 			slot++;
 			if (slot >= slot_count)
@@ -122,7 +145,7 @@ static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __we
 			if (!meta)
 				break;
 			if (found->network[0] == first && found->network[1] == second &&
-			    (meta & ~WEIR_FW_PREFIX_NOT) == (WEIR_FW_PREFIX_USED | bits))
+			    (meta & WEIR_FW_PREFIX_KEY_MASK) == (WEIR_FW_PREFIX_USED | bits))
 				return meta;
 			slot++;
 			if (slot >= slot_count)

@@ -251,6 +251,14 @@ impl Client {
                 self.note(answer.note)?;
                 return Ok(answer.exit_code);
             }
+            Request::TypedTable { set, action } => {
+                let answer = shared.engine().typed(set, action)?;
+                if !answer.text.is_empty() {
+                    self.put_piece(&answer.text).map_err(gone)?;
+                }
+                self.value(answer.value)?;
+                return Ok(u8::from(answer.is_missing));
+            }
         }
         Ok(0)
     }

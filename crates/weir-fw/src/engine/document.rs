@@ -11,6 +11,7 @@ use weir_bpf::firewall::layout::{BLANK_AT, control};
 use super::counters::Totals;
 use super::source::Source;
 use super::tables::{KeptTable, Tables};
+use super::typed::{KeptTyped, TypedTables};
 use super::{Engine, Refused, clock};
 use crate::compile::TableName;
 use crate::compile::known::Known;
@@ -26,6 +27,8 @@ pub(super) struct Document {
     pub(super) known: Known,
     pub(super) anchors: Vec<Load>,
     pub(super) tables: Vec<KeptTable>,
+    #[serde(default)]
+    pub(super) typed: Vec<KeptTyped>,
     pub(super) baseline: Totals,
     pub(super) debug: String,
     pub(super) started_unix_s: i64,
@@ -42,6 +45,7 @@ pub(super) struct About<'a> {
     pub(super) known: &'a Known,
     pub(super) anchors: &'a [Source],
     pub(super) tables: &'a Tables,
+    pub(super) typed: &'a TypedTables,
     pub(super) directory: &'a [TableName],
     pub(super) image_at: u32,
 }
@@ -122,6 +126,7 @@ impl Engine {
             known: &self.known,
             anchors: &self.anchors,
             tables: &self.tables,
+            typed: &self.typed,
             directory: &self.directory,
             image_at: self.firewall.arena().read32(control::ACTIVE),
         };
@@ -136,6 +141,7 @@ impl Engine {
             known: about.known.clone(),
             anchors: about.anchors.iter().map(|source| source.load.clone()).collect(),
             tables: about.tables.kept(about.directory),
+            typed: about.typed.kept(),
             baseline: self.baseline.clone(),
             debug: self.debug.clone(),
             started_unix_s: self.started_unix_s,

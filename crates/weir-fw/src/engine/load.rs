@@ -244,6 +244,7 @@ impl Engine {
             known: prepared.known(),
             anchors: &next.anchors,
             tables: &tables,
+            typed: &self.typed,
             directory: &compiled.tables,
             image_at: prepared.image_at(),
         };

@@ -17,6 +17,7 @@ use super::scrubs::Release;
 use super::source::Source;
 use super::stages::Choice;
 use super::tables::Tables;
+use super::typed::TypedTables;
 use super::{Engine, Machine, Options, Refused, clock, elsewhere, links, memory};
 use crate::compile::TableName;
 use crate::compile::known::Known;
@@ -112,6 +113,7 @@ impl Engine {
             rules: Vec::new(),
             directory: Vec::new(),
             tables: Tables::default(),
+            typed: TypedTables::default(),
             interfaces: Interfaces::default(),
             stages: Choice::default(),
             scrubs: Release::default(),
@@ -134,7 +136,7 @@ impl Engine {
         facts: Facts,
         loader: Loader,
     ) -> Result<Self, Refused> {
-        let (document, tables) = {
+        let (document, tables, typed) = {
             let (arena, regions) = (firewall.arena(), firewall.regions());
             let heap = Heap::adopt(arena, regions.heap.at, regions.sizes.heap_bytes);
             let heap = heap.map_err(Refused::because)?;
@@ -144,7 +146,9 @@ impl Engine {
             let mut document = document.unwrap_or_default();
             let kept = std::mem::take(&mut document.tables);
             let tables = Tables::adopt(kept, |index| installer.table_entries(index));
-            (document, tables)
+            let typed = std::mem::take(&mut document.typed);
+            let typed = TypedTables::adopt(typed, arena).map_err(Refused)?;
+            (document, tables, typed)
         };
         let mut anchors = Vec::new();
         for load in document.anchors {
@@ -167,6 +171,7 @@ impl Engine {
             rules: Vec::new(),
             directory: Vec::<TableName>::new(),
             tables,
+            typed,
             baseline: document.baseline,
             debug: document.debug,
             loader,

@@ -289,6 +289,12 @@ impl Engine {
         verbosity: u8,
     ) -> Result<TableAnswer, Refused> {
         let entries = words.iter().map(|word| parse(word)).collect::<Result<Vec<_>, _>>()?;
+        if self.is_typed(key) {
+            return Err(Refused(format!(
+                "<{}> is a typed table, which `weir fw table` shows and changes",
+                key.1
+            )));
+        }
         let is_made = !self.tables.all.contains_key(key);
         if is_made && !matches!(action, TableAction::Add | TableAction::Replace) {
             return Err(Refused::because(NO_TABLE));

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use weir_bpf::firewall::layout::{self, prefix_set, prefix6};
 use weir_rules::ir::TableEntry;
 
-use super::{HEADER_BYTES, NOT, PROBE_COUNT_MAX, USED, first_slot, first_slot6, mask4, mask6};
+use super::{
+    HEADER_BYTES, KEY_MASK, NOT, PROBE_COUNT_MAX, USED, first_slot, first_slot6, mask4, mask6,
+};
 use crate::heap::Memory;
 
 /// Of this many slots ...
@@ -32,6 +34,37 @@ struct Half<'m, M: ?Sized> {
 struct Network {
     bits: u8,
     number: u128,
+}
+
+/// Where an entry is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Among the slots of IPv6.
+    pub(crate) is_v6: bool,
+    /// Its length.
+    pub(crate) bits: u8,
+    /// Its address without bits of hosts; of IPv4 in the lowest 32 bits.
+    pub(crate) number: u128,
+}
+
+impl Place {
+    pub(crate) fn of(address: IpAddr, bits: u8) -> Self {
+        let (is_v6, bits, number) = match address {
+            IpAddr::V4(address) => {
+                let bits = bits.min(32);
+                (false, bits, u128::from(u32::from(address) & mask4(bits)))
+            }
+            IpAddr::V6(address) => {
+                let bits = bits.min(128);
+                (true, bits, u128::from(address) & mask6(bits))
+            }
+        };
+        Self { is_v6, bits, number }
+    }
+
+    const fn network(self) -> Network {
+        Network { bits: self.bits, number: self.number }
+    }
 }
 
 impl<'m, M: Memory + ?Sized> Half<'m, M> {
@@ -104,7 +137,7 @@ impl<'m, M: Memory + ?Sized> Half<'m, M> {
             }
             if meta & 0xff == layout::PREFIX_GONE {
                 free = free.or(Some(slot));
-            } else if meta & !NOT == USED | u32::from(bits) && found == number {
+            } else if meta & KEY_MASK == USED | u32::from(bits) && found == number {
                 return (Some(slot), free);
             }
             slot = if slot + 1 == self.slot_count { 0 } else { slot + 1 };
@@ -112,11 +145,11 @@ impl<'m, M: Memory + ?Sized> Half<'m, M> {
         (None, free)
     }
 
-    fn add(&self, network: Network, not: bool) -> bool {
+    fn add(&self, network: Network, more: u32) -> bool {
         if !self.lengths.contains(&network.bits) {
             return false;
         }
-        let meta = USED | u32::from(network.bits) | if not { NOT } else { 0 };
+        let meta = USED | u32::from(network.bits) | more;
         let slot = match self.find(network) {
             (Some(slot), _) => {
                 self.put(slot, meta, network.number);
@@ -167,26 +200,39 @@ pub(crate) fn change<M: Memory + ?Sized>(
     if set_at == 0 || memory.load32(set_at) != layout::PREFIX_MAGIC {
         return removed.is_empty() && added.is_empty();
     }
+    let removed: Vec<Place> =
+        removed.iter().map(|(address, bits)| Place::of(*address, *bits)).collect();
+    let more = |entry: &TableEntry| if entry.not { NOT } else { 0 };
+    let place = |entry: &TableEntry| (Place::of(entry.address, entry.bits), more(entry));
+    put(memory, set_at, &removed, &added.iter().map(place).collect::<Vec<_>>())
+}
+
+/// The same, of a set that is there; what comes has something beside its length.
+pub(super) fn put<M: Memory + ?Sized>(
+    memory: &M,
+    set_at: u32,
+    removed: &[Place],
+    added: &[(Place, u32)],
+) -> bool {
     let halves = [Half::new(memory, set_at, false), Half::new(memory, set_at, true)];
-    let of = |address: IpAddr, bits: u8| match address {
-        IpAddr::V4(address) => {
-            let bits = bits.min(32);
-            let number = u128::from(u32::from(address) & mask4(bits));
-            (&halves[0], Network { bits, number })
+    let of = |place: &Place| &halves[usize::from(place.is_v6)];
+    removed.iter().for_each(|place| of(place).remove(place.network()));
+    added.iter().all(|(place, more)| of(place).add(place.network(), *more))
+}
+
+/// What stands in the last words of slots: of each of these places, or `None`.
+pub(super) fn find<'a, M: Memory + ?Sized>(
+    memory: &'a M,
+    set_at: u32,
+) -> impl Fn(&Place) -> Option<u32> + 'a {
+    let halves = [Half::new(memory, set_at, false), Half::new(memory, set_at, true)];
+    move |place| {
+        let half = &halves[usize::from(place.is_v6)];
+        if half.slot_count == 0 {
+            return None;
         }
-        IpAddr::V6(address) => {
-            let bits = bits.min(128);
-            (&halves[1], Network { bits, number: u128::from(address) & mask6(bits) })
-        }
-    };
-    for (address, bits) in removed {
-        let (half, network) = of(*address, *bits);
-        half.remove(network);
+        half.find(place.network()).0.map(|slot| half.slot(slot).0)
     }
-    added.iter().all(|entry| {
-        let (half, network) = of(entry.address, entry.bits);
-        half.add(network, entry.not)
-    })
 }
 
 #[cfg(test)]

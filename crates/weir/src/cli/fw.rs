@@ -9,8 +9,8 @@ use super::JsonFlag;
 use super::ruleset::{DialectName, LanguageArgs, parse_macro};
 
 pub(crate) const EXAMPLES: &str = "\
-pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats and stop act on the
-firewall of this network namespace and need root; everything else works on files and needs no
+pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats, table and stop act
+on the firewall of this network namespace and need root; everything else works on files and needs no
 privilege. docs/fw.md is the guide.
 
 Examples:
@@ -130,6 +130,9 @@ pub(crate) enum FwCommand {
     /// Show what the firewall has counted: packets, states, drops by reason.
     #[command(after_help = super::fw_run::STATS_HELP)]
     Stats(super::fw_run::StatsArgs),
+    /// Make, fill and ask typed tables: keys with values, for rules and by hand.
+    #[command(after_help = super::fw_table::TABLE_HELP)]
+    Table(super::fw_table::TableArgs),
     /// Stop the firewall: programs, states and counters go.
     #[command(after_help = super::fw_run::STOP_HELP)]
     Stop(JsonFlag),

@@ -19,6 +19,7 @@ mod scrub;
 mod stages;
 mod tcp;
 mod tcx;
+mod typed;
 mod uplinks;
 mod veth;
 
