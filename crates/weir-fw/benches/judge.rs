@@ -80,7 +80,8 @@ fn measure(judge: &Judge, count: u32, by_classes: bool, repeat: u32) -> (f64, u3
     let known = Known::default();
     let counted = CountedTables::new();
     let (evaluator, slots, known) = (&evaluator, &slots, &known);
-    let input = Input { evaluator, resolver: &facts, slots, known, counted: &counted };
+    let typed = &weir_fw::compile::TypedValues::new();
+    let input = Input { evaluator, resolver: &facts, slots, known, counted: &counted, typed };
     let mut compiled = compile(&input).expect("compiles");
     compiled.classify(by_classes);
     let arena = judge.arena();

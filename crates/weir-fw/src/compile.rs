@@ -18,8 +18,9 @@ mod numbers;
 mod queues;
 mod scrub;
 pub(crate) mod translation;
+mod typed;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use weir_bpf::firewall::layout::TIMEOUT_COUNT;
 use weir_net::shaping::Tree;
@@ -42,6 +43,7 @@ use numbers::Exhausted;
 
 pub use criteria::TableName;
 pub(crate) use gateways::Numbered;
+pub use typed::{TypedValues, declared_values, numbered_values};
 
 /// Rules that an image may have, those of anchors that are entered twice counted twice.
 pub const RULE_COUNT_MAX: usize = 1_000_000;
@@ -83,6 +85,8 @@ pub struct Input<'a> {
     pub known: &'a Known,
     /// Numbers of the tables with `counters`.
     pub counted: &'a CountedTables,
+    /// What entries of typed tables have.
+    pub typed: &'a TypedValues,
 }
 
 /// A rule of an image.
@@ -137,6 +141,10 @@ pub struct Compiled {
     pub warnings: Vec<Diagnostic>,
     /// What is set beside the rules; for the caller to fill in.
     pub settings: Settings,
+    /// What entries of typed tables have, by the tables' places in the directory.
+    typed: Vec<(usize, Vec<u32>)>,
+    /// Where the sets of typed tables stand, by name; for the caller to fill in.
+    pub typed_at: HashMap<Text, u32>,
 }
 
 /// A ruleset that the data path cannot run: all reasons, in order of place.
@@ -154,6 +162,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     if !errors.is_empty() {
         return Err(Refused(errors));
     }
+    typed::check(input)?;
     let mut known = input.known.clone();
     let rules = infos(input, &mut known)?;
     let steps = input.evaluator.steps();
@@ -196,9 +205,12 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         let count = builder.names.owners.len();
         return Err(limit("different pairs of `user` and `group`", count, OWNER_COUNT_MAX));
     }
+    let typed = builder.typed_words(input);
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
     let mut compiled = builder.finish(rules, warnings, rule_count);
     compiled.header.list_ends = list_ends;
+    compiled.header.flags |= if typed.is_empty() { 0 } else { image_flags::TYPED };
+    compiled.typed = typed;
     compiled.header.skipped = skipped(input);
     compiled.change_by(&scrubs);
     compiled.numbered = gateways::numbered(&compiled.known, input.slots);
@@ -218,8 +230,7 @@ fn limit(what: &str, count: usize, count_max: usize) -> Refused {
 /// The numbers of the tags that rules give, and of those that they ask for and states may have.
 fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refused> {
     let rules = || input.evaluator.rules();
-    let names = rules().filter_map(|rule| rule.options.tag.as_deref());
-    let given: BTreeSet<String> = names.map(ToOwned::to_owned).collect();
+    let given = typed::tags_of(input);
     let assigned = known.tags.assign(&given, TAG_COUNT_MAX);
     let assigned = assigned.map_err(|Exhausted { given_count, held_count }| {
         let span = rules().find(|rule| rule.options.tag.is_some()).map(|rule| rule.span);
@@ -338,7 +349,7 @@ impl<'a> Builder<'a> {
         action.id = self.ids.get(&rule.id).copied().unwrap_or(0);
         action.number = rule.number;
         action.anchor = self.anchor(rule.anchor);
-        action.gateways = self.gateways(rule.rule)?;
+        action.gateways = self.gateways(rule.rule, rule.anchor)?;
         action.kind = kind.unwrap_or(action.kind);
         self.criteria.push(criteria);
         self.actions.push(action);
@@ -455,6 +466,8 @@ impl<'a> Builder<'a> {
             known: self.known,
             warnings,
             settings: Settings::default(),
+            typed: Vec::new(),
+            typed_at: HashMap::new(),
         }
     }
 }
@@ -557,6 +570,7 @@ impl Compiled {
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));
+        header.typed_at = self.link_typed(&mut out);
         header.counters_at = padded(&mut out);
         header.id_count = self.known.id_count;
         out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
@@ -576,6 +590,24 @@ impl Compiled {
         header.bytes = padded(&mut out);
         out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes(&self.settings));
         out
+    }
+}
+
+impl Compiled {
+    /// Appends what entries of typed tables have, and gives the place of the tables' places.
+    fn link_typed(&self, out: &mut Vec<u8>) -> u32 {
+        if self.typed.is_empty() {
+            return 0;
+        }
+        let mut places = vec![0; self.tables.len()];
+        for (index, words) in &self.typed {
+            places[*index] = padded(out);
+            out.extend(u32::try_from(words.len()).unwrap_or(u32::MAX).to_ne_bytes());
+            out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        }
+        let at = padded(out);
+        out.extend(places.iter().flat_map(|place| place.to_ne_bytes()));
+        at
     }
 }
 

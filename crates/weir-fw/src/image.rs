@@ -291,6 +291,8 @@ pub(crate) struct Gateways {
     pub(crate) is_socket: bool,
     pub(crate) choice: Choice,
     pub(crate) seed: u64,
+    /// The typed table of its next hops: the index in the directory + 1; 0: none.
+    pub(crate) table: u32,
 }
 
 impl Gateways {
@@ -306,6 +308,7 @@ impl Gateways {
         line.put(gateways::IS_SOCKET, &u32::from(self.is_socket).to_ne_bytes());
         line.put(gateways::CHOICE, &[self.choice as u8]);
         line.put(gateways::SEED, &self.seed.to_ne_bytes());
+        line.put(gateways::TABLE, &self.table.to_ne_bytes());
         out.extend(line.0);
     }
 }
@@ -386,6 +389,7 @@ pub struct Header {
     pub gateways_at: u32,
     pub owners_at: u32,
     pub counted_at: u32,
+    pub typed_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -437,6 +441,7 @@ impl Header {
             (image::GATEWAYS_AT, self.gateways_at),
             (image::OWNERS_AT, self.owners_at),
             (image::COUNTED_AT, self.counted_at),
+            (image::TYPED_AT, self.typed_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

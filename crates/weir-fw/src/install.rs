@@ -14,6 +14,7 @@ use weir_bpf::firewall::layout::{
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::ir::{Ruleset, TableEntry};
+use weir_rules::typed::{Key, KeyType};
 use weir_rules::value::Text;
 
 use crate::compile::known::{Known, SLAB_RULE_COUNT};
@@ -80,7 +81,7 @@ pub type Contents = HashMap<(Text, Text), Vec<TableEntry>>;
 #[must_use]
 pub fn contents(path: &str, ruleset: &Ruleset) -> Contents {
     let mut contents = Contents::new();
-    for table in &ruleset.tables {
+    for table in ruleset.tables.iter().filter(|table| table.typed.is_none()) {
         let anchor = match (path, &*table.anchor) {
             ("", anchor) => anchor.to_owned(),
             (path, "") => path.to_owned(),
@@ -151,12 +152,25 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         Ok(at)
     }
 
-    /// Puts the bytes of a set into the heap, where it is nobody's so far.
+    /// Puts the entries of a typed table, with the numbers of their values, into the heap, where
+    /// nobody finds them so far; 0 for none.
     ///
     /// # Errors
-    /// [`HeapError`].
-    pub(crate) fn place_set(&self, bytes: &[u8]) -> Result<u32, HeapError> {
-        self.place(bytes, Kind::Prefixes)
+    /// [`InstallError`].
+    pub fn place_typed(&self, of: KeyType, entries: &[(Key, u32)]) -> Result<u32, InstallError> {
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        let bytes = prefix::typed::build(of, entries, self.seed)?;
+        Ok(self.place(&bytes, Kind::Prefixes)?)
+    }
+
+    /// Gives a typed table of the active ruleset another set: one store.
+    pub(crate) fn point(&self, index: usize, set_at: u32) {
+        let directory = self.directory(self.memory.load32(control::ACTIVE));
+        if let Some(word) = directory.get(index) {
+            self.memory.store32(*word, set_at);
+        }
     }
 
     /// Puts a set of prefixes into the heap; 0 for an empty one.
@@ -268,6 +282,11 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
                 TableName::Dynamic(dynamic) => {
                     self.place_table(&dynamic_entries(&evaluator.networks_of(dynamic)))?
                 }
+                // It is the table's, and stays when the image goes.
+                TableName::Typed(name) => {
+                    tables_at.push(compiled.typed_at.get(name).copied().unwrap_or(0));
+                    continue;
+                }
                 TableName::Held(_, addresses) => {
                     let whole = |address: &IpAddr| if address.is_ipv4() { 32 } else { 128 };
                     let networks = addresses.iter().map(|address| (*address, whole(address)));
@@ -302,7 +321,7 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         let until = now_ns + GRACE_NS;
         for word in self.directory(at) {
             let table = self.memory.load32(word);
-            if table != 0 {
+            if table != 0 && !prefix::typed::is_typed(self.memory, table) {
                 self.heap.retire(table, until)?;
             }
         }

@@ -12,7 +12,7 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions};
+use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions, Text};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -72,7 +72,7 @@ refusals! {
     RouteStateless: "route-to, reply-to in a rule with no state",
         "a state keeps where its packets go";
     RoutePool: "route-to, reply-to with a network, a table, (interface), a weight or least-states",
-        "a gateway is an address, or an interface alone";
+        "a gateway is an address, or an interface alone; or it is that of a typed table's entry";
     Ether: "ether",
         "layer 2 is not filtered";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
@@ -155,7 +155,9 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
 #[must_use]
 pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
-    let mut found = Found::default();
+    let typed = ruleset.tables.iter().filter(|table| table.typed.is_some());
+    let typed = typed.map(|table| table.name.clone()).collect();
+    let mut found = Found { typed, ..Found::default() };
     for prelude in &ruleset.prelude {
         found.prelude(prelude);
     }
@@ -175,6 +177,8 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
 #[derive(Default)]
 struct Found {
     list: Vec<Diagnostic>,
+    /// Names of typed tables, whose uses the compiler knows.
+    typed: HashSet<Text>,
 }
 
 impl Found {
@@ -359,7 +363,9 @@ impl Found {
 
     fn filter(&mut self, rule: &Rule) {
         let span = rule.span;
-        for refusal in refusals_of(rule).into_iter().chain(translation::refusals_of(rule)) {
+        for refusal in
+            refusals_of(rule, &self.typed).into_iter().chain(translation::refusals_of(rule))
+        {
             self.refuse(refusal, span);
         }
         self.half_reassembled(rule);
@@ -379,7 +385,7 @@ impl Found {
 }
 
 /// What of a filter rule is refused, but for the options of its state.
-fn refusals_of(rule: &Rule) -> Vec<Refusal> {
+fn refusals_of(rule: &Rule, typed: &HashSet<Text>) -> Vec<Refusal> {
     let options = &rule.options;
     let mut found = vec![
         (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
@@ -393,7 +399,7 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
         (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
     ];
-    found.extend(route::refusal_of(rule).map(|refusal| (refusal, true)));
+    found.extend(route::refusal_of(rule, typed).map(|refusal| (refusal, true)));
     found.extend(route::refusal_of_divert(rule).map(|refusal| (refusal, true)));
     let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
     found.extend(by_ends.map(|refusal| (refusal, true)));

@@ -85,6 +85,16 @@ pub struct Table {
     pub has_counters: bool,
     /// Lists and files, in order.
     pub sources: Vec<TableSource>,
+    /// It has typed keys, with values.
+    pub typed: Option<TypedTable>,
+}
+
+/// What a `table` statement says of a typed table.
+#[derive(Debug, Clone, Copy)]
+pub struct TypedTable {
+    pub shape: crate::typed::Shape,
+    /// Entries that it may have.
+    pub limit: Option<u32>,
 }
 
 /// Where a table's entries come from.

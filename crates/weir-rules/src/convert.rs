@@ -24,7 +24,7 @@ use crate::Compiled;
 use crate::ast::{Statement, StatementKind};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::dialect::Dialect;
-use crate::ir::{Prelude, Rule, Rules, Ruleset};
+use crate::ir::{Address, PoolHost, Prelude, Rule, Rules, Ruleset};
 use crate::resolve::Resolver;
 use crate::source::{FileId, Span, index, offset};
 use crate::value::Setting;
@@ -125,8 +125,41 @@ pub fn weir_words(ruleset: &Ruleset) -> Vec<(Span, String)> {
     reserves(&ruleset.main, &mut found);
     // A statement may be many rules.
     found.dedup();
-    let message = |what| format!("{what} is weir's own: no pf has it");
-    found.into_iter().map(|(span, what)| (span, message(what))).collect()
+    let found = found.into_iter().map(|(span, what)| (span, no_pf_has(what)));
+    found.chain(typed_words(ruleset)).collect()
+}
+
+fn no_pf_has(what: &str) -> String {
+    format!("{what} is weir's own: no pf has it")
+}
+
+/// The same of typed tables: where they are declared, and where FreeBSD's rules would take none.
+/// `--dialect` refuses these.
+#[must_use]
+pub fn typed_words(ruleset: &Ruleset) -> Vec<(Span, String)> {
+    let tables = ruleset.tables.iter().filter(|table| table.typed.is_some());
+    let mut found: Vec<(Span, &str)> =
+        tables.map(|table| (table.span, "`table` with `type`")).collect();
+    if ruleset.dialect == Dialect::FreeBsd {
+        routes(&ruleset.main, &mut found);
+    }
+    found.dedup();
+    found.into_iter().map(|(span, what)| (span, no_pf_has(what))).collect()
+}
+
+fn routes(rules: &Rules, found: &mut Vec<(Span, &'static str)>) {
+    for rule in &rules.filter {
+        let hosts = rule.route.iter().flat_map(|route| &route.pool.hosts);
+        let is_table = |host: &PoolHost| {
+            host.interface.is_none() && matches!(host.address, Some(Address::Table(_)))
+        };
+        if hosts.into_iter().any(is_table) {
+            found.push((rule.span, "`route-to <table>`"));
+        }
+        if let Some(body) = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_ref()) {
+            routes(body, found);
+        }
+    }
 }
 
 fn reserves(rules: &Rules, found: &mut Vec<(Span, &'static str)>) {

@@ -46,6 +46,7 @@ mod table;
 mod tests;
 mod trace;
 mod translate;
+mod typed;
 mod verdict;
 mod view;
 mod walk;
@@ -63,9 +64,10 @@ pub use flatten::Step;
 pub use frame::FrameError;
 pub use packet::{Extensions, Icmp, IcmpRole, Packet, Quoted};
 pub use ready::List;
-pub use table::{Table, Tables};
+pub use table::{Table, Tables, TypedTable};
 pub(crate) use trace::{Outcome, Seen, Subject, Tracer};
 pub use translate::source_hash_seed;
+pub use typed::ValueEnd;
 pub use verdict::{
     Actions, Decision, NewState, Normalisation, Reason, Response, RouteChoice, RuleRef, Translated,
     Verdict,

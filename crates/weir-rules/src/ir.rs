@@ -462,6 +462,18 @@ pub struct Table {
     pub sources: Vec<TableSource>,
     /// A file of it could not be read: the table cannot run.
     pub is_incomplete: bool,
+    /// It has typed keys, with values; [`Table::entries`] are none then.
+    pub typed: Option<std::sync::Arc<TypedTable>>,
+}
+
+/// A typed table with its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypedTable {
+    pub shape: crate::typed::Shape,
+    /// Entries that it may have.
+    pub limit: Option<u32>,
+    /// Those of its files, in order; `None`: it names no file, and has what it had.
+    pub entries: Option<Vec<(crate::typed::Key, crate::typed::Value)>>,
 }
 
 impl Table {

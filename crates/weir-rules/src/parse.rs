@@ -71,6 +71,7 @@ pub fn parse(input: ParseInput<'_>, sources: &mut SourceMap, diagnostics: &mut D
         has_moved: false,
         brace_depth: 0,
         depth: 0,
+        long_tables: std::collections::BTreeSet::new(),
     };
     let statements = parser.statements(None);
     Ast { dialect, statements, macros: parser.lexer.macros.list }
@@ -93,6 +94,8 @@ struct Parser<'a> {
     brace_depth: usize,
     /// Lists and anchors around the next token.
     depth: usize,
+    /// Typed tables so far.
+    long_tables: std::collections::BTreeSet<crate::value::Text>,
 }
 
 impl Parser<'_> {

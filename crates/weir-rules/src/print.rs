@@ -183,6 +183,12 @@ fn print_table(out: &mut String, table: &Table) {
             out.push_str(word);
         }
     }
+    if let Some(typed) = &table.typed {
+        let _ = write!(out, " {}", typed.shape);
+        if let Some(limit) = typed.limit {
+            let _ = write!(out, " limit {limit}");
+        }
+    }
     for source in &table.sources {
         match source {
             TableSource::File(path, _) => {

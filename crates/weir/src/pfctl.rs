@@ -73,7 +73,8 @@ fn dry_run(plan: &Plan) -> anyhow::Result<Outcome> {
     // What is printed must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
     let (macros, disk) = (plan.macros.clone(), files::Disk::default());
-    let language = Language { dialect, macros, facts, disk, names: None };
+    let is_strict = plan.dialect.is_some();
+    let language = Language { dialect, is_strict, macros, facts, disk, names: None };
     let (name, bytes) = match files::first(path) {
         Ok(file) => file,
         Err(cause) => {

@@ -17,6 +17,7 @@
 #include <weir/fw/image.h>
 #include <weir/fw/pool.h>
 #include <weir/fw/scratch.h>
+#include <weir/fw/typed.h>
 
 /*
  * A packet whose state covers the hook goes to the gateway of that, unless a rule that made none
@@ -42,6 +43,22 @@ static __always_inline bool weir_gateway_is_for_socket(const struct weir_fw_pack
 }
 
 /*
+ * A packet on its way out leaves by the gateway's interface; its state may be bound to that, if it
+ * is known.
+ */
+static __always_inline int weir_gateway_goes_out(struct weir_fw_packet *p,
+						 struct weir_fw_decision *d)
+{
+	if (p->direction == WEIR_FW_IN)
+		return 0;
+	if (weir_gateway_at(d->gateway)->interface)
+		p->out_interface = weir_gateway_at(d->gateway)->interface;
+	else
+		d->flags &= ~WEIR_DECISION_IF_BOUND;
+	return 0;
+}
+
+/*
  * Chooses the gateway of a packet that a rule with `route-to` or `reply-to` passes, or its socket.
  * 0, or the reason of a drop + 1.
  */
@@ -63,6 +80,14 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 	if (pool->is_socket && !weir_gateway_is_for_socket(p, pool->is_reply))
 		return 0;
 	count = pool->count[family];
+	if (pool->table) {
+		/* What has no entry goes by the kernel's routes. */
+		d->gateway = weir_fw_typed_value(p, pool->table - 1, 1) >>
+			     WEIR_FW_TYPED_GATEWAY_SHIFT;
+		if (!d->gateway)
+			return 0;
+		return weir_gateway_goes_out(p, d);
+	}
 	if (!count)
 		return WEIR_DROP(MAP_FAILED);
 	if (pool->choice == WEIR_FW_CHOICE_ROUND_ROBIN)
@@ -77,14 +102,7 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 		return 0;
 	}
 	d->gateway = turn;
-	if (p->direction == WEIR_FW_IN)
-		return 0;
-	/* It leaves by the gateway's interface; its state may be bound to that, if it is known. */
-	if (weir_gateway_at(turn)->interface)
-		p->out_interface = weir_gateway_at(turn)->interface;
-	else
-		d->flags &= ~WEIR_DECISION_IF_BOUND;
-	return 0;
+	return weir_gateway_goes_out(p, d);
 }
 
 /* What the kernel is asked of a packet's gateway: the way to its address, out of its interface. */

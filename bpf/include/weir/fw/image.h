@@ -25,6 +25,11 @@ enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_VERSION = 9,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
+	/* weir_fw_rule.tag: that of the entry of its typed table, by source or destination */
+	WEIR_FW_TAG_OF_SOURCE = 0xfffe,
+	WEIR_FW_TAG_OF_DESTINATION = 0xffff,
+	/* Of a typed table's values, below the shift the number of a tag. */
+	WEIR_FW_TYPED_GATEWAY_SHIFT = 16,
 };
 
 /* weir_fw_image.flags */
@@ -50,6 +55,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_PROXIES = 1 << 18, /* some rule has `synproxy state`, or may act so */
 	WEIR_FW_IMAGE_COUNTED = 1 << 19, /* some rule asks a table with `counters` */
 	WEIR_FW_IMAGE_NO_DF = 1 << 20, /* `set reassemble yes no-df`: of fragments */
+	WEIR_FW_IMAGE_TYPED = 1 << 21, /* some rule asks a typed table */
 };
 
 struct weir_fw_image {
@@ -98,7 +104,10 @@ struct weir_fw_image {
 				 * with WEIR_FW_IMAGE_COUNTED */
 	__u32 flood_from;	/* `set syncookies adaptive`: more half-open states than this */
 	__u32 flood_until;	/* and then as long as there are not fewer than this */
-	__u32 unused[11];
+	__u32 typed_at;		/* __u32[table_count]: of a typed table how many values it has, and
+				 * behind that these, __u32 (typed.h); 0: another one. There with
+				 * WEIR_FW_IMAGE_TYPED */
+	__u32 unused[10];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -320,7 +329,8 @@ struct weir_fw_gateways {
 	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
 	__u64 seed;		/* of the hash of sources */
 	__u32 is_socket;
-	__u32 unused[3];
+	__u32 table;		/* typed, with next hops: its index in the directory + 1; 0: none */
+	__u32 unused[2];
 };
 
 _Static_assert(sizeof(struct weir_fw_gateways) == 64, "gateways of a rule are one line");

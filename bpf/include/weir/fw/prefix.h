@@ -119,14 +119,40 @@ static __always_inline __u32 weir_fw_prefix_find4(struct weir_fw_prefix_set __we
 	return 0;
 }
 
-static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
-						  __u32 set_at, __u64 upper, __u64 lower)
+/* The last word of the slot of a prefix of IPv6, which has no bits of hosts; 0: there is none. */
+static __always_inline __u32 weir_fw_prefix_probe6(struct weir_fw_prefix_set __weir_arena *set,
+						   __u32 set_at, __u64 first, __u64 second,
+						   __u32 bits)
 {
 	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET6];
 	__u32 slot_count = set->slot_count[WEIR_FW_INET6];
+	__u64 key = (first ^ bits) * WEIR_FW_PREFIX_MULTIPLIER_2 ^ second ^ set->seed;
+	__u32 slot = weir_fw_prefix_slot(key, slot_count);
+	__u32 left;
+
+	if (!slot_count)
+		return 0;
+	for (left = weir_fw_bound(WEIR_FW_PREFIX_PROBE_MAX); left && weir_fw_may_loop; left--) {
+		struct weir_fw_prefix6 __weir_arena *found =
+			weir_at(struct weir_fw_prefix6, slots_at + slot * 24);
+		__u32 meta = found->bits;
+
+		if (!meta)
+			break;
+		if (found->network[0] == first && found->network[1] == second &&
+		    (meta & WEIR_FW_PREFIX_KEY_MASK) == (WEIR_FW_PREFIX_USED | bits))
+			return meta;
+		slot++;
+		if (slot >= slot_count)
+			slot = 0;
+	}
+	return 0;
+}
+
+static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
+						  __u32 set_at, __u64 upper, __u64 lower)
+{
 	__u32 length_count = set->length_count[WEIR_FW_INET6];
-	__u32 probes = weir_fw_bound(WEIR_FW_PREFIX_PROBE_MAX);
-	__u64 seed = set->seed;
 
 	for (__u32 i = 0; i < length_count && weir_fw_may_loop; i++) {
 		__u32 bits = set->lengths6[i];
@@ -134,32 +160,20 @@ static __always_inline __u32 weir_fw_prefix_find6(struct weir_fw_prefix_set __we
 		__u64 second = bits >= 128 ? lower
 			       : bits > 64 ? lower & ~0ull << (128 - bits)
 					   : 0;
-		__u64 key = (first ^ bits) * WEIR_FW_PREFIX_MULTIPLIER_2 ^ second ^ seed;
-		__u32 slot = weir_fw_prefix_slot(key, slot_count);
+		__u32 meta = weir_fw_prefix_probe6(set, set_at, first, second, bits);
 
-		for (__u32 left = probes; left && weir_fw_may_loop; left--) {
-			struct weir_fw_prefix6 __weir_arena *found =
-				weir_at(struct weir_fw_prefix6, slots_at + slot * 24);
-			__u32 meta = found->bits;
-
-			if (!meta)
-				break;
-			if (found->network[0] == first && found->network[1] == second &&
-			    (meta & WEIR_FW_PREFIX_KEY_MASK) == (WEIR_FW_PREFIX_USED | bits))
-				return meta;
-			slot++;
-			if (slot >= slot_count)
-				slot = 0;
-		}
+		if (meta)
+			return meta;
 	}
 	return 0;
 }
 
 /*
- * Whether an end of a packet is in the set at an offset: 0 the source, 1 the destination. A
- * function of its own, so that the verifier looks at it once.
+ * What is in a slot's last word of the longest prefix that an end of a packet (0 the source, 1 the
+ * destination) is in; 0: it is not in the set at an offset. A function of its own, so that the
+ * verifier looks at it once.
  */
-__noinline int weir_fw_prefix_holds(const struct weir_fw_packet *p, __u32 set_at, __u32 end)
+__noinline __u32 weir_fw_prefix_found(const struct weir_fw_packet *p, __u32 set_at, __u32 end)
 {
 	struct weir_fw_prefix_set __weir_arena *set = weir_at(struct weir_fw_prefix_set, set_at);
 	__be32 a[4];
@@ -170,14 +184,14 @@ __noinline int weir_fw_prefix_holds(const struct weir_fw_packet *p, __u32 set_at
 	a[0] = end ? p->dst[0] : p->src[0];
 	if (p->family == WEIR_FW_INET) {
 		found = weir_fw_prefix_find4(set, set_at, bpf_ntohl(a[0]));
-		return found && !(found & WEIR_FW_PREFIX_NOT);
+		return found & WEIR_FW_PREFIX_NOT ? 0 : found;
 	}
 	a[1] = end ? p->dst[1] : p->src[1];
 	a[2] = end ? p->dst[2] : p->src[2];
 	a[3] = end ? p->dst[3] : p->src[3];
 	found = weir_fw_prefix_find6(set, set_at, (__u64)bpf_ntohl(a[0]) << 32 | bpf_ntohl(a[1]),
 				     (__u64)bpf_ntohl(a[2]) << 32 | bpf_ntohl(a[3]));
-	return found && !(found & WEIR_FW_PREFIX_NOT);
+	return found & WEIR_FW_PREFIX_NOT ? 0 : found;
 }
 
 #endif /* WEIR_FW_PREFIX_H */

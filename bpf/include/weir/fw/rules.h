@@ -13,6 +13,7 @@
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/prefix.h>
+#include <weir/fw/typed.h>
 
 /* What holds for one packet while rules are asked. */
 struct weir_fw_asking {
@@ -31,6 +32,7 @@ __noinline int weir_fw_table_holds(const struct weir_fw_packet *p, struct weir_f
 {
 	struct weir_fw_image __weir_arena *image;
 	__u64 bit = index < 64 ? 1ull << index : 0;
+	__u32 set_at;
 	int holds;
 
 	if (!p || !asking)
@@ -41,8 +43,11 @@ __noinline int weir_fw_table_holds(const struct weir_fw_packet *p, struct weir_f
 		return (asking->held[end] & bit) != 0;
 	if (index >= image->table_count)
 		return 0;
-	holds = weir_fw_prefix_holds(p, *weir_at(__u32, p->ruleset + image->tables_at + index * 4),
-				     end);
+	set_at = *weir_at(__u32, p->ruleset + image->tables_at + index * 4);
+	if (weir_fw_has_flows(set_at))
+		holds = weir_fw_flow_found(p, set_at) != 0;
+	else
+		holds = weir_fw_prefix_found(p, set_at, end) != 0;
 	asking->known[end] |= bit;
 	if (holds)
 		asking->held[end] |= bit;
@@ -403,6 +408,14 @@ static __always_inline __u32 weir_fw_translation_of(__u32 ruleset, __u32 number)
 	return at ? ruleset + at : 0;
 }
 
+/* The tag that the entry of a rule's typed table has, by an end of the packet. */
+static __always_inline __u32 weir_fw_rule_tag(const struct weir_fw_packet *p,
+					      struct weir_fw_criteria __weir_arena *c, __u32 end)
+{
+	return weir_fw_typed_value(p, end ? c->to[0] : c->from[0], end) &
+	       ((1u << WEIR_FW_TYPED_GATEWAY_SHIFT) - 1);
+}
+
 /*
  * Asks the rule of a number, and does what follows from it. Returns the number of the next rule,
  * or WEIR_FW_WALK_ENDS.
@@ -413,7 +426,7 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 	struct weir_fw_criteria __weir_arena *criteria;
 	struct weir_fw_image __weir_arena *image;
 	struct weir_fw_rule __weir_arena *rule;
-	__u32 kind, at;
+	__u32 kind, at, tag;
 
 	if (!p || !walk || !d)
 		return WEIR_FW_WALK_ENDS;
@@ -427,9 +440,13 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 	kind = rule->kind;
 	if (kind == WEIR_FW_RULE_ANCHOR_END)
 		return walk->winner > rule->number ? WEIR_FW_WALK_ENDS : number + 1;
-	if (rule->tag) {
-		walk->asking.tag = rule->tag;
-		d->kept_tag = rule->tag;
+	tag = rule->tag;
+	/* Of a typed table: an entry without a tag changes none. */
+	if (tag >= WEIR_FW_TAG_OF_SOURCE)
+		tag = weir_fw_rule_tag(p, criteria, tag == WEIR_FW_TAG_OF_DESTINATION);
+	if (tag) {
+		walk->asking.tag = tag;
+		d->kept_tag = tag;
 	}
 	if (rule->counters_at)
 		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;

@@ -33,7 +33,7 @@ impl Names<'_> {
                 Action::Match => RuleKind::Match,
                 _ => RuleKind::Pass,
             },
-            tag: options.tag.as_ref().map_or(0, |tag| self.tag(tag)),
+            tag: self.tag_of(rule, anchor),
             routing_table: options.rtable.map_or(0, |table| table + 1),
             ..image::Rule::default()
         };

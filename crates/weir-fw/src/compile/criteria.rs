@@ -20,6 +20,8 @@ pub enum TableName {
     Named(Text, Text),
     /// `(interface)`, `self`, a group: made anew when addresses change.
     Dynamic(Dynamic),
+    /// A typed table of the main ruleset, by name; its contents are no image's.
+    Typed(Text),
     /// What the kernel takes itself of the networks of the interface in a slot, for `urpf-failed`.
     Held(u8, Vec<IpAddr>),
 }
@@ -89,6 +91,9 @@ impl<'a> Names<'a> {
     }
 
     pub(super) fn named_table(&mut self, anchor: &str, name: &Text) -> u32 {
+        if self.evaluator.tables.typed(anchor, name).is_some() {
+            return self.table(TableName::Typed(name.clone()));
+        }
         let anchor = self.evaluator.table_anchor(anchor, name);
         self.table(TableName::Named(anchor, name.clone()))
     }
@@ -96,6 +101,11 @@ impl<'a> Names<'a> {
     /// The number of a tag; one that no rule gives is no packet's.
     pub(super) fn tag(&self, name: &Text) -> u16 {
         self.tags.get(name).copied().unwrap_or(u16::MAX)
+    }
+
+    /// The number of a tag that rules may give; 0 of another one.
+    pub(super) fn given_tag(&self, name: &Text) -> u16 {
+        self.tags.get(name).copied().unwrap_or(0)
     }
 
     pub(super) fn has_tags(&self) -> bool {

@@ -12,7 +12,7 @@ use weir_rules::value::{Divert, PoolKind, RouteKind};
 
 use super::known::{Gateway, Known};
 use super::numbers::Exhausted;
-use super::{Builder, Input, Refused, Slot, refused};
+use super::{Builder, Input, Refused, Slot, refused, typed};
 use crate::image::{Bytes, Choice, Gateways};
 
 /// Gateways that states can keep, those of earlier rulesets that have states included.
@@ -46,6 +46,8 @@ fn routes(rule: &Rule) -> bool {
 
 fn gateways(rule: &Rule) -> impl Iterator<Item = Gateway> {
     let hosts = rule.route.iter().flat_map(|route| &route.pool.hosts);
+    // Next hops of a typed table are given by that.
+    let hosts = hosts.filter(|host| !matches!(host.address, Some(Address::Table(_))));
     hosts.map(gateway).chain(rule.options.divert.map(socket))
 }
 
@@ -65,7 +67,8 @@ pub(super) fn numbers(
     known: &mut Known,
 ) -> Result<HashMap<Gateway, u16>, Refused> {
     let rules = || input.evaluator.rules().filter(|rule| routes(rule));
-    let given: BTreeSet<Gateway> = rules().flat_map(gateways).collect();
+    let mut given: BTreeSet<Gateway> = rules().flat_map(gateways).collect();
+    given.append(&mut typed::gateways_of(input));
     if let Some((address, rule)) = rules().find_map(|rule| Some((without_link(rule)?, rule))) {
         let message = format!(
             "`{address}` may be on every link: name its interface, as `{address}%em0`, or in \
@@ -145,10 +148,11 @@ fn pool_of(route: &Route) -> Gateways {
 
 impl Builder<'_> {
     /// The number of a rule's pool, from 1 on; 0: it has none.
-    pub(super) fn gateways(&mut self, rule: &Rule) -> Result<u8, Refused> {
+    pub(super) fn gateways(&mut self, rule: &Rule, anchor: &str) -> Result<u8, Refused> {
         if !routes(rule) {
             return Ok(0);
         }
+        let table = self.names.typed_pool(rule, anchor).map_or(0, |index| index + 1);
         let mut pool = match rule.route.as_deref() {
             Some(route) => pool_of(route),
             None => Gateways {
@@ -157,6 +161,7 @@ impl Builder<'_> {
                 ..Gateways::default()
             },
         };
+        pool.table = table;
         for gateway in gateways(rule) {
             let number = self.gateway_numbers.get(&gateway).copied().unwrap_or(0);
             let number = u8::try_from(number).unwrap_or(0);
@@ -169,7 +174,7 @@ impl Builder<'_> {
             }
         }
         // Whose turn it is each rule counts for itself.
-        let has_turns = pool.choice == Choice::RoundRobin;
+        let has_turns = pool.choice == Choice::RoundRobin && table == 0;
         let found = self.gateways.iter().position(|other| *other == pool && !has_turns);
         let at = found.unwrap_or(self.gateways.len());
         if at == self.gateways.len() {

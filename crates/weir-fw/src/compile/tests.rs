@@ -15,7 +15,8 @@ fn compiled_as(dialect: Dialect, text: &str, known: &Known) -> Result<Compiled, 
     let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
     let counted = CountedTables::new();
     let (evaluator, resolver) = (&evaluator, &facts);
-    compile(&Input { evaluator, resolver, slots: &[], known, counted: &counted })
+    let typed = declared_values(&ruleset);
+    compile(&Input { evaluator, resolver, slots: &[], known, counted: &counted, typed: &typed })
 }
 
 fn rules(names: std::ops::Range<u32>) -> String {
@@ -244,4 +245,31 @@ fn queues_that_cannot_be_are_refused() {
         let message = refused(Dialect::FreeBsd, text);
         assert!(message.contains(said), "{text}: {message}");
     }
+}
+
+#[test]
+fn uses_of_typed_tables_that_mean_nothing_are_refused() {
+    let tables = "table <nets> type addr values tag\ntable <flows> type flow values tag,nexthop\n\
+                  table <ports> type flow:dst-port values nexthop\ntable <if> type iface\n\
+                  table <hops> type addr values nexthop,tag\ntable <pf> { 10.0.0.1 }\n";
+    for (rule, why) in [
+        ("pass from <flows>", "each of which has both ends: write `to <flows>`"),
+        ("block to <if>", "<if> has keys of type iface, which no rule asks"),
+        ("pass in route-to <nets>", "<nets> has no next hops for this rule: it has no value"),
+        ("pass in route-to <ports>", "its keys are no addresses, and no flows with addresses"),
+        ("pass in reply-to <hops>", "only `route-to` takes one"),
+        ("nat on em0 from any to any -> <hops>", "<hops> is a typed table, which no translation"),
+        ("rdr on em0 proto tcp to <nets> tag value -> 10.0.0.1", "`tag value` of <nets> is for"),
+    ] {
+        let refused = compiled(&format!("{tables}{rule}\n"), &Known::default()).unwrap_err().0;
+        assert!(refused[0].message.contains(why), "{rule}: {refused:?}");
+    }
+    let most = "pass in route-to <hops> to <flows> tag value\nblock from <nets> tag value\n\
+                match from ! <nets> tag value\npass from <pf> tag value\n";
+    let compiled = compiled(&format!("{tables}{most}"), &Known::default()).unwrap();
+    let tags: Vec<u16> = compiled.actions.iter().map(|action| action.tag).collect();
+    // Of a table of pf's, and where the packet is in none, it is a tag as any other.
+    assert_eq!(tags, [0xffff, 0xfffe, 1, 1]);
+    assert_ne!(compiled.flags() & image_flags::TYPED, 0);
+    assert_eq!(compiled.flags() & image_flags::STAGES, 0, "there are gateways");
 }

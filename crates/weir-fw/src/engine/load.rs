@@ -17,6 +17,7 @@ use super::document::{self, About};
 use super::interfaces::{self, Coverage};
 use super::source::{Size, Source, loaded_anchors, take_parts};
 use super::tables::{self, Tables};
+use super::typed::TypedTables;
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::known::{Known, TAG_COUNT_MAX};
 use crate::compile::{self, Compiled, Input, translation};
@@ -34,6 +35,7 @@ pub(super) struct Next {
     pub(super) main: Source,
     pub(super) anchors: Vec<Source>,
     pub(super) tables: Tables,
+    pub(super) typed: TypedTables,
 }
 
 /// Who wants it to run.
@@ -111,7 +113,9 @@ impl Engine {
             self.tables.clone()
         };
         let (main, anchors) = (self.main.clone(), self.anchors.clone());
-        let mut next = Next { facts, main, anchors, tables };
+        let has_tables = source.load.parts.tables && path.is_empty();
+        let (typed, fresh) = self.declared(&source.ruleset, has_tables)?;
+        let mut next = Next { facts, main, anchors, tables, typed };
         let parts = source.load.parts;
         if !path.is_empty() {
             next.anchors.retain(|source| source.load.anchor != path);
@@ -122,7 +126,7 @@ impl Engine {
         } else {
             merge(&mut next.main, source);
         }
-        let warnings = self.install(next, Manner::Asked)?;
+        let warnings = self.install_declared(next, Manner::Asked, fresh)?;
         self.loader = loader;
         self.loaded_unix_s = clock::unix_s();
         Ok(warnings)
@@ -159,9 +163,9 @@ impl Engine {
     }
 
     /// What runs, as it would be by other facts.
-    fn next(&self, facts: Facts) -> Next {
+    pub(super) fn next(&self, facts: Facts) -> Next {
         let (main, anchors) = (self.main.clone(), self.anchors.clone());
-        Next { facts, main, anchors, tables: self.tables.clone() }
+        Next { facts, main, anchors, tables: self.tables.clone(), typed: self.typed.clone() }
     }
 
     /// Looks at interfaces, addresses and groups, and compiles the ruleset again if they have
@@ -196,6 +200,19 @@ impl Engine {
         self.install(Next { tables, ..next }, Manner::Followed).map(drop)
     }
 
+    /// Installs a ruleset for whose typed tables these sets were made.
+    pub(super) fn install_declared(
+        &mut self,
+        next: Next,
+        manner: Manner,
+        fresh: Vec<u32>,
+    ) -> Result<Vec<String>, Refused> {
+        let before: Vec<u32> = self.typed.all.values().map(|table| table.set_at).collect();
+        let result = self.install(next, manner);
+        self.retire_sets(before.into_iter().chain(fresh))?;
+        result
+    }
+
     /// Compiles and activates.
     pub(super) fn install(&mut self, next: Next, manner: Manner) -> Result<Vec<String>, Refused> {
         let staged = self.stage(next, manner)?;
@@ -225,11 +242,10 @@ impl Engine {
         let mut tables = next.tables.clone();
         tables.drop_unused(&compiled.tables);
         let limit = usize::try_from(next.main.limit("table-entries")).unwrap_or(usize::MAX);
-        if tables.entry_count() > limit {
-            return Err(next.main.refused(
-                &[Size::Limit("table-entries")],
-                tables::too_many_entries(tables.entry_count(), limit),
-            ));
+        let count = tables.entry_count() + next.typed.entry_count();
+        if count > limit {
+            let message = tables::too_many_entries(count, limit);
+            return Err(next.main.refused(&[Size::Limit("table-entries")], message));
         }
         let coverage = coverage(&evaluator, &next.facts, compiled.known.gateways.is_any());
         let mut warnings: Vec<String> = compiled
@@ -244,7 +260,7 @@ impl Engine {
             known: prepared.known(),
             anchors: &next.anchors,
             tables: &tables,
-            typed: &self.typed,
+            typed: &next.typed,
             directory: &compiled.tables,
             image_at: prepared.image_at(),
         };
@@ -323,7 +339,8 @@ impl Engine {
         self.interfaces.publish(&self.firewall);
         self.rules = compiled.rules;
         self.directory = compiled.tables;
-        let Next { facts, main, anchors, .. } = next;
+        let Next { facts, main, anchors, typed, .. } = next;
+        self.typed = typed;
         let had_counters = self.tables.have_counters();
         (self.main, self.anchors, self.tables) = (main, anchors, tables);
         self.facts = facts;
@@ -358,10 +375,13 @@ impl Engine {
         let slots = self.interfaces.slots();
         let counted = next.tables.counted();
         let resolver = &next.facts;
-        let input = Input { evaluator, resolver, slots: &slots, known: &known, counted: &counted };
+        let (slots, known, counted) = (&slots, &known, &counted);
+        let typed = &next.typed.values();
+        let input = Input { evaluator, resolver, slots, known, counted, typed };
         let compiled = compile::compile(&input);
         let mut compiled = compiled.map_err(|refused| Refused(next.main.lines(&refused.0)))?;
         compiled.settings = settings(&next.main, &compiled.known);
+        compiled.typed_at = next.typed.places();
         Ok(compiled)
     }
 

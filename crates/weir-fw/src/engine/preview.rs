@@ -95,10 +95,14 @@ fn directory(
     let known = Known::default();
     let counted = CountedTables::new();
     let (evaluator, slots, known) = (&evaluator, &slots, &known);
-    let input = Input { evaluator, resolver: facts, slots, known, counted: &counted };
+    let typed = &compile::declared_values(ruleset);
+    let input = Input { evaluator, resolver: facts, slots, known, counted: &counted, typed };
     match compile::compile(&input) {
         Ok(compiled) => Ok(compiled.tables),
-        Err(refused) => Err(refused.0.into_iter().filter(|one| one.code == Code::Limit).collect()),
+        Err(refused) => {
+            let is_of_whole = |one: &Diagnostic| matches!(one.code, Code::Limit | Code::BadValue);
+            Err(refused.0.into_iter().filter(is_of_whole).collect())
+        }
     }
 }
 

@@ -61,13 +61,22 @@ impl Engine {
         };
         let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
         let anchors = std::mem::take(&mut engine.anchors);
-        let next = Next { facts, main, anchors, tables };
+        let (typed, fresh) = match engine.declared(&main.ruleset, true) {
+            Ok(declared) => declared,
+            Err(error) => {
+                if !engine.is_adopted {
+                    engine.stop();
+                }
+                return Err(error);
+            }
+        };
+        let next = Next { facts, main, anchors, tables, typed };
         let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
         if !engine.is_adopted {
             // Before a program is attached: whoever finds one takes what is disabled as meant.
             engine.set_enabled(true);
         }
-        match engine.install(next, manner) {
+        match engine.install_declared(next, manner, fresh) {
             Ok(warnings) => {
                 engine.loaded_unix_s = clock::unix_s();
                 Ok((engine, warnings))

@@ -84,7 +84,7 @@ impl Tables {
         let prefix = weir_rules::optimise::TABLE_PREFIX;
         next.all.retain(|(anchor, name), _| anchor != path || !name.starts_with(prefix));
         // What neither persists nor is defined again goes when no rule names it: see `drop_unused`.
-        for declared in &ruleset.tables {
+        for declared in ruleset.tables.iter().filter(|table| table.typed.is_none()) {
             let anchor = joined(path, &declared.anchor);
             let free = next.all.values().filter_map(|table| table.counters).max().unwrap_or(0) + 1;
             let table = next.all.entry((anchor, declared.name.to_string())).or_default();
@@ -248,7 +248,7 @@ fn masked(address: IpAddr, bits: u8) -> Network {
 fn place(directory: &[TableName], key: &Key) -> Option<usize> {
     directory.iter().position(|table| match table {
         TableName::Named(anchor, name) => **anchor == *key.0 && **name == *key.1,
-        TableName::Dynamic(_) | TableName::Held(..) => false,
+        TableName::Dynamic(_) | TableName::Held(..) | TableName::Typed(_) => false,
     })
 }
 

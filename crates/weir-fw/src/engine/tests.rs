@@ -84,7 +84,7 @@ fn next(engine: &Engine, text: &str) -> Next {
     let facts = engine.machine.facts().unwrap();
     let main = Source::compile(load(text), &facts, &[], String::new).unwrap();
     let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
-    Next { facts, main, anchors: Vec::new(), tables }
+    Next { facts, main, anchors: Vec::new(), tables, typed: engine.typed.clone() }
 }
 
 fn table(engine: &mut Engine, name: &str, action: TableAction, entries: &[&str]) -> String {

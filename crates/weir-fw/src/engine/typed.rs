@@ -5,20 +5,21 @@
 //! number. A change of more than one entry writes a new set, which takes the place of the old one
 //! by one store; so a batch is there for a packet as a whole, or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use weir_rules::ir::{Ruleset, Table};
 use weir_rules::typed::{Key, KeyType, Kinds, Shape, Value, check_name};
+use weir_rules::value::Text;
 
-use super::document::About;
 use super::{Engine, Refused, clock};
+use crate::compile::{TableName, TypedValues, numbered_values};
 use crate::heap::Memory;
 use crate::install::GRACE_NS;
 use crate::prefix::typed as sets;
 use crate::protocol::{Named, TypedAction};
-use weir_bpf::firewall::layout::control;
 
 mod content;
 
@@ -142,6 +143,18 @@ impl TypedTables {
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 
+    /// What entries have by number, of the tables that rules can name.
+    pub(super) fn values(&self) -> TypedValues {
+        let of_rules = self.all.iter().filter(|((set, _), _)| *set == 0);
+        of_rules.map(|((_, name), table)| (name.as_str().into(), table.values.clone())).collect()
+    }
+
+    /// Where their sets stand.
+    pub(super) fn places(&self) -> HashMap<Text, u32> {
+        let of_rules = self.all.iter().filter(|((set, _), _)| *set == 0);
+        of_rules.map(|((_, name), table)| (name.as_str().into(), table.set_at)).collect()
+    }
+
     fn get(&self, key: &TypedKey) -> Result<&TypedTable, Refused> {
         self.all.get(key).ok_or_else(|| no_table(key))
     }
@@ -242,7 +255,7 @@ impl Engine {
             next.open(&key)?;
             if self.is_typed_used(&key) {
                 return Err(Refused(format!(
-                    "table {} is used by the rules: load rules without it first",
+                    "table {} is used by the ruleset: load one without it first",
                     shown(&key)
                 )));
             }
@@ -506,45 +519,130 @@ impl Engine {
     /// Puts a set of entries into the shared memory, where nobody finds it yet; 0 for none.
     fn place_content(&self, of: KeyType, content: &Content) -> Result<u32, Refused> {
         content.check()?;
-        if content.entries.is_empty() {
-            return Ok(0);
-        }
-        let bytes = sets::build(of, &content.entries, self.seed).map_err(Refused::because)?;
-        self.installer()?.place_set(&bytes).map_err(Refused::because)
+        self.installer()?.place_typed(of, &content.entries).map_err(Refused::because)
     }
 
     /// Makes these the typed tables. `fresh`: sets that go again if that cannot be.
     fn put_typed(&mut self, next: TypedTables, fresh: &[u32]) -> Result<(), Refused> {
         let before = std::mem::replace(&mut self.typed, next);
-        let written = self.write_typed();
+        // What rules have of values is in their image: both change by one store.
+        let is_of_image = self.used_typed().any(|(_, key)| {
+            before.all.get(&key).map(|table| &table.values)
+                != self.typed.all.get(&key).map(|table| &table.values)
+        });
+        let written =
+            if is_of_image { self.install_with(self.tables.clone()) } else { self.write_typed() };
         let (gone, result) = match written {
             Ok(()) => (before, Ok(())),
             Err(error) => (std::mem::replace(&mut self.typed, before), Err(error)),
         };
-        let kept: std::collections::HashSet<u32> =
-            self.typed.all.values().map(|table| table.set_at).collect();
         let old = gone.all.values().map(|table| table.set_at).chain(fresh.iter().copied());
-        let old: std::collections::BTreeSet<u32> = old.filter(|at| !kept.contains(at)).collect();
-        let until_ns = clock::boot_ns() + GRACE_NS;
-        let installer = self.installer()?;
-        for at in old.into_iter().filter(|at| *at != 0) {
-            installer.heap().retire(at, until_ns).map_err(Refused::because)?;
-        }
+        self.retire_sets(old)?;
         result
     }
 
-    /// Notes the typed tables that there are now.
-    fn write_typed(&mut self) -> Result<(), Refused> {
-        let about = About {
-            known: &self.known,
-            anchors: &self.anchors,
-            tables: &self.tables,
-            typed: &self.typed,
-            directory: &self.directory,
-            image_at: self.firewall.arena().read32(control::ACTIVE),
+    /// Gives back sets that no table has any more.
+    pub(super) fn retire_sets(&self, sets: impl Iterator<Item = u32>) -> Result<(), Refused> {
+        let kept: HashSet<u32> = self.typed.all.values().map(|table| table.set_at).collect();
+        let old: BTreeSet<u32> = sets.filter(|at| *at != 0 && !kept.contains(at)).collect();
+        let until_ns = clock::boot_ns() + GRACE_NS;
+        let installer = self.installer()?;
+        let mut old = old.into_iter();
+        old.try_for_each(|at| installer.heap().retire(at, until_ns)).map_err(Refused::because)
+    }
+
+    /// The typed tables as a ruleset's `table` statements have them (`has_tables`: they count), and
+    /// the sets that were made for that.
+    pub(super) fn declared(
+        &self,
+        ruleset: &Ruleset,
+        has_tables: bool,
+    ) -> Result<(TypedTables, Vec<u32>), Refused> {
+        let mut next = self.typed.clone();
+        let mut fresh = Vec::new();
+        let of_main = ruleset.tables.iter().filter(|table| table.anchor.is_empty() && has_tables);
+        for declared in of_main {
+            let made = self.declare(&mut next, declared);
+            match made {
+                Ok(set_at) => fresh.extend(set_at),
+                Err(error) => {
+                    self.retire_sets(fresh.into_iter())?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((next, fresh))
+    }
+
+    fn declare(&self, next: &mut TypedTables, declared: &Table) -> Result<Option<u32>, Refused> {
+        let key = (0, declared.name.to_string());
+        let before = next.all.get(&key);
+        let Some(typed) = &declared.typed else {
+            if before.is_some() {
+                let name = shown(&key);
+                return Err(Refused(format!(
+                    "{name} is a typed table here, and the ruleset has one of pf's by this name: \
+                     `weir fw table destroy {}` removes it",
+                    key.1
+                )));
+            }
+            return Ok(None);
         };
-        let at = self.put_document(&about)?;
-        self.retire_document(super::document::announce(self.firewall.arena(), at))
+        let limit = typed.limit.map(u64::from);
+        let mut table = before.cloned().unwrap_or_else(|| TypedTable::new(typed.shape, limit));
+        if table.shape != typed.shape {
+            return Err(Refused(format!(
+                "{} is declared `{}`, and it is `{}`: `weir fw table destroy {}` removes it",
+                shown(&key),
+                typed.shape,
+                table.shape,
+                key.1
+            )));
+        }
+        table.limit = limit.or(table.limit);
+        let mut set_at = None;
+        if let Some(entries) = &typed.entries {
+            if table.is_locked {
+                return Err(Refused(format!(
+                    "{} is locked, and the ruleset has entries for it: `weir fw table unlock {}`",
+                    shown(&key),
+                    key.1
+                )));
+            }
+            let (entries, values) = numbered_values(entries);
+            let content = Content { entries, values: values.to_vec() };
+            table.entry_count = u64::try_from(content.entries.len()).unwrap_or(u64::MAX);
+            table.set_at = self.place_content(table.shape.key, &content)?;
+            table.values = values;
+            set_at = Some(table.set_at);
+        }
+        let checked = check_limit(&key, table.limit, table.entry_count);
+        if let Err(error) = checked {
+            self.retire_sets(set_at.into_iter())?;
+            return Err(error);
+        }
+        next.all.insert(key, table);
+        Ok(set_at)
+    }
+
+    /// Notes the typed tables that there are now, and has rules ask their sets.
+    fn write_typed(&mut self) -> Result<(), Refused> {
+        self.write_document()?;
+        let used: Vec<(usize, u32)> = self
+            .used_typed()
+            .filter_map(|(index, key)| Some((index, self.typed.all.get(&key)?.set_at)))
+            .collect();
+        let installer = self.installer()?;
+        used.into_iter().for_each(|(index, set_at)| installer.point(index, set_at));
+        Ok(())
+    }
+
+    /// The typed tables that rules ask, by their places in the directory.
+    fn used_typed(&self) -> impl Iterator<Item = (usize, TypedKey)> {
+        self.directory.iter().enumerate().filter_map(|(index, table)| match table {
+            TableName::Typed(name) => Some((index, (0, name.to_string()))),
+            _ => None,
+        })
     }
 
     /// Whether a table of pfctl's is none, but a typed one.
@@ -552,9 +650,12 @@ impl Engine {
         anchor.is_empty() && self.typed.all.contains_key(&(0, name.clone()))
     }
 
-    /// Whether rules name a table.
-    fn is_typed_used(&self, _key: &TypedKey) -> bool {
-        false
+    /// Whether rules ask a table, or the ruleset declares it.
+    fn is_typed_used(&self, key: &TypedKey) -> bool {
+        let is_it = |table: &Table| table.typed.is_some() && *table.name == *key.1;
+        key.0 == 0
+            && (self.main.ruleset.tables.iter().any(is_it)
+                || self.used_typed().any(|(_, used)| used == *key))
     }
 }
 

@@ -18,8 +18,9 @@ pub(crate) const VALUE_COUNT_MAX: usize = layout::PREFIX_VALUE_MASK as usize + 1
 /// Flows of IPv6 in one table: their addresses have numbers, from 1, in the place of values.
 pub(crate) const FLOW6_COUNT_MAX: usize = VALUE_COUNT_MAX / 2 - 1;
 
-const FLOW6: u8 = layout::PREFIX_FLOW6 as u8;
-const FLOW6_ADDRESS: u8 = layout::PREFIX_FLOW6_ADDRESS as u8;
+/// The "lengths" of a flow of IPv6, and of an address of one.
+const FLOW6: u8 = layout::PREFIX_FLOW6.to_le_bytes()[0];
+const FLOW6_ADDRESS: u8 = layout::PREFIX_FLOW6_ADDRESS.to_le_bytes()[0];
 
 const fn beside(value: u32) -> u32 {
     value << layout::PREFIX_VALUE_SHIFT
@@ -59,10 +60,7 @@ fn place(key: &Key) -> Option<Place> {
         Key::Net(address, bits) => Place::of(*address, *bits),
         Key::Number(number) => Place { is_v6: false, bits: 32, number: (*number).into() },
         Key::Iface(name) => Place { is_v6: true, bits: 128, number: name_number(name) },
-        Key::Flow(flow) if key.is_ipv6() == Some(true) => {
-            let _ = flow;
-            return None;
-        }
+        Key::Flow(_) if key.is_ipv6() == Some(true) => return None,
         Key::Flow(flow) => {
             let number = flow_number(flow, [v4(flow.source), v4(flow.destination)]);
             Place { is_v6: true, bits: 128, number }
@@ -132,6 +130,7 @@ fn name_of(number: u128) -> String {
 
 /// The slots of a set in memory that have something: whether of IPv6, the number, the last word.
 fn slots<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<(bool, u128, u32)> {
+    const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
     let word = |field: u32| memory.load32(at + field);
     let mut found = Vec::new();
     let (count4, count6) = (word(prefix_set::SLOT_COUNT), word(prefix_set::SLOT_COUNT + 4));
@@ -143,7 +142,6 @@ fn slots<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<(bool, u128, u32)> {
             found.push((false, half(slot).into(), half(slot >> 32)));
         }
     }
-    const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
     let bytes = memory.read(at + word(prefix_set::SLOTS_AT + 4), count6 * prefix6::SIZE_BYTES);
     for slot in bytes.as_chunks::<SLOT6_BYTES>().0 {
         let number = |at: usize| {
@@ -194,6 +192,12 @@ pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32, of: KeyType) -> V
     }
     found.sort_unstable();
     found
+}
+
+/// Whether a set that stands in memory is a typed table's.
+#[must_use]
+pub(crate) fn is_typed<M: Memory + ?Sized>(memory: &M, at: u32) -> bool {
+    memory.read(at + prefix_set::IS_TYPED, 1) != [0]
 }
 
 /// What a set in memory takes; 0 if there is none.
@@ -292,6 +296,21 @@ mod tests {
             let keys = keys.iter().map(|text| Key::parse(of, text).unwrap());
             let entries: Vec<_> = keys.zip([7, 0, layout::PREFIX_VALUE_MASK, 1, 2]).collect();
             round(of, &entries);
+        }
+    }
+
+    /// One list of parts for the data path, and for what people write.
+    #[test]
+    fn parts_of_flows_have_the_same_bits() {
+        use layout::flow;
+        for (components, bits) in [
+            (Components::SRC_IP, flow::SRC_IP),
+            (Components::PROTO, flow::PROTO),
+            (Components::SRC_PORT, flow::SRC_PORT),
+            (Components::DST_IP, flow::DST_IP),
+            (Components::DST_PORT, flow::DST_PORT),
+        ] {
+            assert_eq!(components.bits(), bits, "{components}");
         }
     }
 

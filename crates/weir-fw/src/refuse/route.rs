@@ -1,14 +1,15 @@
 //! What of `route-to`, `divert-to` and their like is refused.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Rule};
-use weir_rules::value::{Direction, Divert, PoolKind, RouteKind};
+use weir_rules::value::{Direction, Divert, PoolKind, RouteKind, Text};
 
 use super::{Refusal, refusal_of_unresolved};
 
 /// The first thing of a rule's route that the data path has not.
-pub(super) fn refusal_of(rule: &Rule) -> Option<Refusal> {
+pub(super) fn refusal_of(rule: &Rule, typed: &HashSet<Text>) -> Option<Refusal> {
     let route = rule.route.as_deref()?;
     if route.kind == RouteKind::DupTo {
         return Some(Refusal::DupTo);
@@ -18,7 +19,7 @@ pub(super) fn refusal_of(rule: &Rule) -> Option<Refusal> {
     if unresolved.is_some() {
         return unresolved;
     }
-    if !is_plain(&route.pool) {
+    if !is_plain(&route.pool, typed) {
         return Some(Refusal::RoutePool);
     }
     (rule.action == Action::Pass && !rule.keeps_state()).then_some(Refusal::RouteStateless)
@@ -38,7 +39,14 @@ pub(super) fn refusal_of_divert(rule: &Rule) -> Option<Refusal> {
 }
 
 /// Whether a pool is one that the data path takes: of addresses, or an interface alone.
-fn is_plain(pool: &Pool) -> bool {
+fn is_plain(pool: &Pool, typed: &HashSet<Text>) -> bool {
+    // Of a typed table the compiler says more.
+    if let [PoolHost { address: Some(Address::Table(name)), interface: None, weight: None }] =
+        &pool.hosts[..]
+        && typed.contains(name)
+    {
+        return true;
+    }
     let is_host = |host: &PoolHost| match host.address {
         Some(Address::Network(IpAddr::V4(_), bits)) => bits == 32,
         Some(Address::Network(IpAddr::V6(_), bits)) => bits == 128,

@@ -2,6 +2,7 @@
 //! packets, judged by both.
 
 mod random;
+mod typed;
 
 use random::{Random, Scene};
 use weir_bpf::firewall::Arena;
@@ -61,12 +62,14 @@ impl<'a> Box<'a> {
     fn load(&mut self, evaluator: &Evaluator<'_>, scene: &Scene, tables: &Contents) -> Compiled {
         let (resolver, slots, known) = (&scene.facts, &scene.slots, &self.known);
         let counted = crate::counted_tables(evaluator.ruleset());
-        let input = Input { evaluator, resolver, slots, known, counted: &counted };
-        let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
+        let typed = &weir_fw::compile::declared_values(evaluator.ruleset());
+        let input = Input { evaluator, resolver, slots, known, counted: &counted, typed };
+        let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let arena = self.judge.arena();
         let heap = Heap::adopt(arena, HEAP_AT, HEAP_BYTES).unwrap();
         let installer = Installer::new(arena, heap, CPU_COUNT, 0x1234);
         installer.heap().reap(self.now_ns).unwrap();
+        compiled.typed_at = crate::place_typed(&installer, evaluator.ruleset());
         self.known = installer.activate(&compiled, evaluator, tables, self.now_ns).unwrap();
         self.known.release(|_| true);
         self.now_ns += 10_000_000_000;
@@ -373,7 +376,8 @@ fn what_is_prepared_and_abandoned_leaves_no_trace() {
     let known = &filter.known;
     let (resolver, slots) = (&scene.facts, &scene.slots);
     let counted = crate::counted_tables(&read.ruleset);
-    let input = Input { evaluator: &evaluator, resolver, slots, known, counted: &counted };
+    let typed = &weir_fw::compile::declared_values(&read.ruleset);
+    let input = Input { evaluator: &evaluator, resolver, slots, known, counted: &counted, typed };
     let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
     filter.with_installer(|installer| {
         let before = installer.heap().blocks().unwrap();

@@ -34,7 +34,9 @@ pub(super) fn tables(compiled: &Compiled, found: &mut Vec<Diagnostic>) {
     // A rule that is left out for an error may use any table.
     let tables = ruleset.tables.iter().filter(|_| compiled.error_count == 0);
     for table in tables {
-        if uses.first_by_name.contains_key(&table.name) || uses.is_filled(&table.name) {
+        // A typed table stays whoever uses it.
+        let is_used = uses.first_by_name.contains_key(&table.name) || table.typed.is_some();
+        if is_used || uses.is_filled(&table.name) {
             continue;
         }
         let name = &table.name;

@@ -10,6 +10,7 @@ use super::table::Tables;
 use crate::dialect::Dialect;
 use crate::ir::{Address, AnchorCall, Dynamic, Interface, Peer, Rule, Rules, Ruleset};
 use crate::resolve::{InterfaceFacts, Resolver, interfaces_named, is_instance};
+use crate::typed::Key;
 use crate::value::{Text, mask4, mask6, masked};
 
 /// Depth of anchors in anchors, as pf's own stack has (`PF_ANCHOR_STACK_MAX`).
@@ -174,6 +175,9 @@ impl<'a> Evaluator<'a> {
                 }
             },
             Address::Range(first, last) => Place::Range((*first).into(), (*last).into()),
+            Address::Table(name) if self.tables.typed(anchor, name).is_some() => {
+                Place::Typed(name.clone())
+            }
             Address::Table(name) => Place::Table(self.tables.find_or_make(anchor, name)),
             Address::Dynamic(dynamic) => {
                 let found = dynamic_prefixes(self.resolver, dynamic);
@@ -468,6 +472,12 @@ impl Evaluator<'_> {
         name: &str,
         address: IpAddr,
     ) -> Option<(IpAddr, u8, bool)> {
+        if let Some(typed) = self.tables.typed(anchor, name) {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            let (key, _) = typed.contents.find(&Key::net(address, bits))?;
+            let Key::Net(network, bits) = key else { return None };
+            return Some((network, bits, false));
+        }
         let table = self.tables.at(self.tables.find(anchor, name)?);
         let (bits, not) = table.longest(address.into())?;
         Some((masked(address, bits), bits, not))

@@ -81,6 +81,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
                 first.is_v4() == address.is_v4() && *first <= address && address <= *last
             }
             (Place::Table(at), address) => self.evaluator.tables.at(*at).holds(address),
+            (Place::Typed(name), _) => self.typed_value(name, is_source).is_some(),
             (Place::Prefixes(prefixes), address) => {
                 prefixes.iter().any(|(network, bits)| network.prefix_holds(*bits, address))
             }

@@ -196,7 +196,12 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let Some(route) = &rule.route else {
             return Ok(None);
         };
-        let (interface, gateway) = self.next_hop(at, &route.pool)?;
+        let (interface, gateway) = match self.typed_next_hop(at, &route.pool) {
+            // What has no entry goes by the kernel's routes.
+            Some(None) => return Ok(None),
+            Some(Some(found)) => (found.interface, Some(found.address)),
+            None => self.next_hop(at, &route.pool)?,
+        };
         let same_direction = match rule.direction {
             Some(direction) => direction == self.packet.direction,
             // Without a direction `r->direction` is neither, and differs from both.

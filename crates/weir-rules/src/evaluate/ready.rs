@@ -53,6 +53,8 @@ pub(super) enum Place {
     Net6(u128, u128),
     Range(Ip, Ip),
     Table(usize),
+    /// A typed table of the main ruleset.
+    Typed(Text),
     /// What an interface has.
     Prefixes(Box<[(Ip, u8)]>),
     NoRoute,

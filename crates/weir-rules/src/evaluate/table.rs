@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use super::Ip;
 use crate::ir::{Ruleset, TableEntry};
+use crate::typed::{Contents, Shape};
 use crate::value::{Af, Text, mask4, mask6};
 
 /// The prefixes of one length: network and whether it is negated, sorted by network.
@@ -125,6 +126,16 @@ fn find<T: Ord + Copy>(levels: &[Level<T>], masked: impl Fn(u8) -> T) -> Option<
 pub struct Tables {
     tables: Vec<Table>,
     by_name: HashMap<(Text, Text), usize>,
+    typed: HashMap<Text, TypedTable>,
+}
+
+/// A typed table of the main ruleset.
+#[derive(Debug, Clone)]
+pub struct TypedTable {
+    /// What its entries are like.
+    pub shape: Shape,
+    /// What it holds.
+    pub contents: Contents,
 }
 
 impl Tables {
@@ -139,6 +150,11 @@ impl Tables {
     /// Adds the tables of a ruleset that is loaded at a path.
     pub(super) fn add(&mut self, path: &str, ruleset: &Ruleset) {
         for table in &ruleset.tables {
+            if let Some(typed) = &table.typed {
+                let contents = Contents::new(typed.entries.iter().flatten().cloned());
+                self.set_typed(&table.name, TypedTable { shape: typed.shape, contents });
+                continue;
+            }
             let anchor = match (path, &*table.anchor) {
                 ("", anchor) => anchor.to_owned(),
                 (path, "") => path.to_owned(),
@@ -146,6 +162,19 @@ impl Tables {
             };
             self.set(&anchor, &table.name, Table::new(table.entries()));
         }
+    }
+
+    /// Puts a typed table in place of the one of that name.
+    pub fn set_typed(&mut self, name: &str, table: TypedTable) {
+        self.typed.insert(name.into(), table);
+    }
+
+    /// The typed table that a rule of the anchor means by a name, if it means one: a table of the
+    /// anchor's own comes first.
+    #[must_use]
+    pub fn typed(&self, anchor: &str, name: &str) -> Option<&TypedTable> {
+        let is_hidden = !anchor.is_empty() && self.is_defined(anchor, name);
+        self.typed.get(name).filter(|_| !is_hidden)
     }
 
     /// Puts a table in place of the one of that anchor (empty for the main ruleset) and name.
@@ -179,8 +208,8 @@ impl Tables {
     }
 
     /// Whether the anchor has a table of that name.
-    pub(super) fn is_defined(&self, anchor: &str, name: &Text) -> bool {
-        self.by_name.contains_key(&(anchor.into(), name.clone()))
+    pub(super) fn is_defined(&self, anchor: &str, name: &str) -> bool {
+        self.by_name.contains_key(&(anchor.into(), name.into()))
     }
 
     /// The table that a rule of the anchor means; an undefined one becomes an empty one.

@@ -293,9 +293,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 continue;
             }
             let rule = &evaluator.rules[at as usize];
-            if let Some(tag) = &rule.rule.options.tag {
-                self.tag = Some(tag.clone());
-            }
+            self.give_tag(rule);
             if let Some(call) = &rule.call {
                 let before = self.win_count;
                 self.trace(at, depth, Outcome::Entered);

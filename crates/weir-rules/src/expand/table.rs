@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Expander, address};
 use crate::ast;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{Address, Prelude, Table, TableEntry, TableSource};
+use crate::ir::{Address, Prelude, Table, TableEntry, TableSource, TypedTable};
 use crate::source::Span;
 use crate::value::{Text, masked};
 
@@ -21,8 +21,12 @@ impl Expander<'_> {
             has_counters: table.has_counters,
             sources: Vec::new(),
             is_incomplete: false,
+            typed: None,
         };
-        for source in &table.sources {
+        if let Some(typed) = &table.typed {
+            self.typed_table(table, typed, &mut expanded);
+        }
+        for source in table.sources.iter().filter(|_| table.typed.is_none()) {
             match source {
                 ast::TableSource::List(hosts) => {
                     let entries = self.table_list(hosts, &mut expanded.is_incomplete);
@@ -42,6 +46,55 @@ impl Expander<'_> {
         }
         self.ruleset.prelude.push(Prelude::Table(self.ruleset.tables.len()));
         self.ruleset.tables.push(expanded);
+    }
+
+    /// A typed table: its files have an entry on each line.
+    fn typed_table(&mut self, table: &ast::Table, typed: &ast::TypedTable, expanded: &mut Table) {
+        let span = table.name.span;
+        let name = &table.name.value;
+        if !expanded.anchor.is_empty() {
+            let message = "a typed table stands in the main ruleset, and rules of anchors see it";
+            self.diagnostics.push(Diagnostic::error(Code::BadValue, span, message));
+        }
+        if self.ruleset.tables.iter().any(|other| {
+            other.name == *name && other.anchor.is_empty() && expanded.anchor.is_empty()
+        }) {
+            let message = format!("the table <{name}> is declared twice");
+            self.diagnostics.push(Diagnostic::error(Code::Duplicate, span, message));
+        }
+        let mut entries = None;
+        for source in &table.sources {
+            let ast::TableSource::File(path) = source else { continue };
+            let from = self.sources.file(path.span.file).map_or("", |file| &file.name);
+            let read = self.provider.read(&path.value, from);
+            let text = read.and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
+            });
+            let found = match text {
+                Ok(text) => typed.shape.entries(&text),
+                Err(cause) => {
+                    expanded.is_incomplete = true;
+                    let message = format!("cannot read `{}`: {cause}", path.value);
+                    let problem = Diagnostic::warning(Code::FileMissing, path.span, message);
+                    self.diagnostics.push(problem.help("the table is empty until it can be read"));
+                    continue;
+                }
+            };
+            match found {
+                Ok(found) => {
+                    self.count_entries(found.len(), path.span);
+                    entries.get_or_insert_with(Vec::new).extend(found);
+                }
+                Err((line, why)) => {
+                    let message = format!("{}:{line}: {why}", path.value);
+                    let problem = Diagnostic::error(Code::BadTableEntry, path.span, message);
+                    self.diagnostics.push(problem);
+                }
+            }
+            expanded.sources.push(TableSource::File(path.value.clone(), Vec::new()));
+        }
+        let ast::TypedTable { shape, limit } = *typed;
+        expanded.typed = Some(TypedTable { shape, limit, entries }.into());
     }
 
     fn count_entries(&mut self, count: usize, span: Span) {

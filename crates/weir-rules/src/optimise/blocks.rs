@@ -171,5 +171,6 @@ fn table(name: Text, entries: Vec<TableEntry>, span: Span) -> Table {
         has_counters: false,
         sources: vec![TableSource::List(entries)],
         is_incomplete: false,
+        typed: None,
     }
 }

@@ -108,7 +108,7 @@ impl Parser<'_> {
     fn host_kind(&mut self) -> Parsed<HostKind> {
         let token = self.peek().clone();
         match token.kind {
-            TokenKind::Punct('<') => Ok(HostKind::Table(self.table_name()?.value)),
+            TokenKind::Punct('<') => Ok(HostKind::Table(self.used_table_name()?.value)),
             TokenKind::Punct('(') => {
                 self.bump();
                 let name = self.name("an interface")?;

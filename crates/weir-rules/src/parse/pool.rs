@@ -75,6 +75,11 @@ impl Parser<'_> {
             list.push(PoolHost { interface: None, host: Some(self.host()?) });
             return Ok(());
         }
+        // A typed table, weir's own.
+        if self.at_punct('<') {
+            list.push(PoolHost { interface: None, host: Some(self.host()?) });
+            return Ok(());
+        }
         let interface = self.name("an interface")?;
         self.no_address(&interface)?;
         list.push(PoolHost { interface: Some(interface), host: None });

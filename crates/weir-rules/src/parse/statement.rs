@@ -3,11 +3,14 @@
 use super::{Parsed, Parser};
 use crate::ast::{
     Anchor, AnchorKind, Antispoof, Filter, StatementKind, Table, TableSource, Translation,
+    TypedTable,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
 use crate::limits::{ANCHOR_SIZE_MAX, TABLE_NAME_SIZE_MAX};
+use crate::source::Span;
+use crate::typed::{KeyType, Kinds, Shape, check_name};
 use crate::value::{Operator, Spanned, Text};
 
 impl Parser<'_> {
@@ -141,9 +144,10 @@ impl Parser<'_> {
 
     fn table(&mut self) -> Parsed<Table> {
         self.bump();
-        let name = self.table_name()?;
+        let name = self.typed_table_name()?;
         let mut table = Table {
             name,
+            typed: None,
             is_const: false,
             is_persist: false,
             has_counters: false,
@@ -156,6 +160,8 @@ impl Parser<'_> {
                 table.is_persist = true;
             } else if self.eat("counters") {
                 table.has_counters = true;
+            } else if self.eat("type") {
+                table.typed = Some(self.typed_table()?);
             } else if self.eat("file") {
                 table.sources.push(TableSource::File(self.name_with_slashes("a file's name")?));
             } else if self.at_punct('{') {
@@ -169,6 +175,7 @@ impl Parser<'_> {
             } else if self.at_punct('}')
                 || matches!(self.peek().kind, TokenKind::Newline | TokenKind::End)
             {
+                self.check_table(&table)?;
                 return Ok(table);
             } else {
                 return self.expected(&["`const`", "`persist`", "`counters`", "`file`", "`{`"]);
@@ -176,15 +183,87 @@ impl Parser<'_> {
         }
     }
 
+    /// Behind `type`: `addr values tag,nexthop limit 1000`, weir's own.
+    fn typed_table(&mut self) -> Parsed<TypedTable> {
+        let (key, span) = self.words_between_commas("a type of keys, such as `addr`")?;
+        let key = KeyType::parse(&key).or_else(|why| self.bad_value(span, why))?;
+        let mut values = Kinds::default();
+        if self.eat("values") {
+            let (words, span) = self.words_between_commas("`tag`")?;
+            values = Kinds::parse(&words).or_else(|why| self.bad_value(span, why))?;
+        }
+        let limit =
+            if self.eat("limit") { Some(self.number32("a number of entries")?) } else { None };
+        Ok(TypedTable { shape: Shape { key, values }, limit })
+    }
+
+    /// They may be reserved elsewhere, as `tag` is.
+    fn words_between_commas(&mut self, what: &'static str) -> Parsed<(String, Span)> {
+        let (mut text, mut span) = (String::new(), self.peek().span);
+        loop {
+            let Some(word) = self.word_at(0) else { return self.expected(&[what]) };
+            text.push_str(&word);
+            span = span.to(self.bump().span);
+            if !self.at_punct(',') {
+                return Ok((text, span));
+            }
+            self.bump();
+            text.push(',');
+        }
+    }
+
+    fn bad_value<T>(&mut self, span: Span, why: String) -> Parsed<T> {
+        self.fail(Diagnostic::error(Code::BadValue, span, why))
+    }
+
+    /// What a typed table has not, and how long names of others are.
+    fn check_table(&mut self, table: &Table) -> Parsed<()> {
+        let span = table.name.span;
+        if table.typed.is_none() {
+            return self.check_table_name(&table.name);
+        }
+        if table.is_const || table.is_persist || table.has_counters {
+            let why = "a typed table is neither const nor persist, and has no counters";
+            return self.bad_value(span, why.to_owned());
+        }
+        if table.sources.iter().any(|source| matches!(source, TableSource::List(_))) {
+            let why = "the entries of a typed table are in a `file`, or come by `weir fw table`";
+            return self.bad_value(span, why.to_owned());
+        }
+        check_name(&table.name.value).or_else(|why| self.bad_value(span, why))?;
+        self.long_tables.insert(table.name.value.clone());
+        Ok(())
+    }
+
+    fn check_table_name(&mut self, name: &Spanned<Text>) -> Parsed<()> {
+        if name.value.len() <= TABLE_NAME_SIZE_MAX {
+            return Ok(());
+        }
+        let message = format!("a table's name may have at most {TABLE_NAME_SIZE_MAX} characters");
+        self.fail(Diagnostic::error(Code::BadValue, name.span, message))
+    }
+
     /// `<name>`
     pub(super) fn table_name(&mut self) -> Parsed<Spanned<Text>> {
+        let name = self.typed_table_name()?;
+        self.check_table_name(&name)?;
+        Ok(name)
+    }
+
+    /// `<name>` of a table that may be a typed one, which may have a longer name.
+    fn typed_table_name(&mut self) -> Parsed<Spanned<Text>> {
         self.expect_punct('<')?;
         let name = self.name("a table's name")?;
         self.expect_punct('>')?;
-        if name.value.len() > TABLE_NAME_SIZE_MAX {
-            let message =
-                format!("a table's name may have at most {TABLE_NAME_SIZE_MAX} characters");
-            return self.fail(Diagnostic::error(Code::BadValue, name.span, message));
+        Ok(name)
+    }
+
+    /// The same, in a rule: a name that is too long for other tables is that of a typed one, which
+    /// stands before.
+    pub(super) fn used_table_name(&mut self) -> Parsed<Spanned<Text>> {
+        let name = self.typed_table_name()?;
+        if !self.long_tables.contains(&name.value) {
+            self.check_table_name(&name)?;
         }
         Ok(name)
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_fw::engine::{refusals_of_anchor, refusals_of_whole};
 use weir_rules::check;
-use weir_rules::convert::weir_words;
+use weir_rules::convert::{typed_words, weir_words};
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
@@ -25,6 +25,8 @@ use crate::cli::ruleset::LanguageArgs;
 pub(crate) struct Language {
     /// The dialect; `None` sees it from the text.
     pub(crate) dialect: Option<Dialect>,
+    /// The dialect was named: then the file has none of the words of typed tables, which no pf has.
+    pub(crate) is_strict: bool,
     /// Macros of the command line.
     pub(crate) macros: Vec<(String, String)>,
     /// The machine.
@@ -44,6 +46,7 @@ impl Language {
     pub(crate) fn new(args: &LanguageArgs) -> anyhow::Result<Self> {
         Ok(Self {
             dialect: args.dialect.map(Dialect::from),
+            is_strict: args.dialect.is_some(),
             macros: args.macros.clone(),
             facts: machine::facts(args.facts.as_deref())?,
             disk: Disk::default(),
@@ -108,10 +111,21 @@ impl Language {
             provider,
             limits: Limits::default(),
         };
-        match &self.names {
+        let mut compiled = match &self.names {
             Some(names) => weir_rules::compile(input, &Asking { facts: &self.facts, names }),
             None => weir_rules::compile(input, &self.facts),
+        };
+        if self.is_strict {
+            let found = typed_words(&compiled.ruleset).into_iter();
+            let error = |(span, message)| {
+                let help = "without `--dialect` it is read as a file for weir";
+                Diagnostic::error(Code::CannotRun, span, message).help(help)
+            };
+            let found: Vec<Diagnostic> = found.map(error).collect();
+            compiled.error_count += found.len();
+            Self::add(&mut compiled, found);
         }
+        compiled
     }
 
     /// Puts what a system cannot run of a ruleset, and of the files that it loads into anchors,

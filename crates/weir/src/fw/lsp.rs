@@ -44,6 +44,7 @@ pub(super) fn command(args: &LspArgs) -> anyhow::Result<Outcome> {
     }
     let language = Language {
         dialect: args.dialect.map(Into::into),
+        is_strict: args.dialect.is_some(),
         macros: args.macros.clone(),
         facts: machine::facts(args.facts.as_deref())?,
         disk: super::files::Disk::default(),

@@ -90,7 +90,8 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let dialect = args.dialect.map(Dialect::from);
     let (macros, disk) = (args.macros.clone(), files::Disk::default());
     let names = Some(Names::default());
-    let language = Language { dialect, macros, facts, disk, names };
+    let is_strict = dialect.is_some();
+    let language = Language { dialect, is_strict, macros, facts, disk, names };
     let (name, bytes) = files::first(&args.file)
         .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
     let mut prepared = remote::prepare(&language, &name, &bytes);

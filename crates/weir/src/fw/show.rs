@@ -132,7 +132,8 @@ mod tests {
     fn compiled(text: &str) -> weir_rules::Compiled {
         let facts = Facts::parse("interface em0 192.0.2.1/24\n").unwrap();
         let (macros, disk) = (Vec::new(), crate::fw::files::Disk::default());
-        let language = Language { dialect: None, macros, facts, disk, names: None };
+        let (dialect, is_strict, names) = (None, false, None);
+        let language = Language { dialect, is_strict, macros, facts, disk, names };
         language.compile_bytes("pf.conf", text.as_bytes())
     }
 

@@ -264,7 +264,8 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     let facts = host_facts()?;
     let disk = files::Disk::default();
     let names = Some(Names::default());
-    let language = Language { dialect, macros: plan.macros.clone(), facts, disk, names };
+    let (macros, is_strict) = (plan.macros.clone(), plan.dialect.is_some());
+    let language = Language { dialect, is_strict, macros, facts, disk, names };
     let (name, bytes) = files::first(path)
         .map_err(|cause| Failure::Words(format!("{}: {cause}", path.display())))?;
     let prepared = remote::prepare(&language, &name, &bytes);
@@ -354,6 +355,7 @@ mod tests {
         );
         let language = Language {
             dialect: Some(Dialect::FreeBsd),
+            is_strict: false,
             macros: Vec::new(),
             facts: Facts::new(),
             disk: files::Disk::default(),

@@ -82,8 +82,9 @@ impl Rig {
             })
             .collect();
         let (resolver, counted) = (&facts, crate::counted_tables(&parsed.ruleset));
-        let input =
-            Input { evaluator: &evaluator, resolver, slots: &slots, known, counted: &counted };
+        let (slots, counted) = (&slots, &counted);
+        let typed = &weir_fw::compile::declared_values(&parsed.ruleset);
+        let input = Input { evaluator: &evaluator, resolver, slots, known, counted, typed };
         let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let profiles = vec![[TICKS; 16]];
         // As many as the table of most tests has room for.
@@ -95,6 +96,7 @@ impl Rig {
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");
         let heap = Heap::adopt(arena, heap.at, heap_bytes).expect("it is a heap");
         let installer = Installer::new(arena, heap, arena.read32(control::CPU_COUNT), 0x1234);
+        compiled.typed_at = crate::place_typed(&installer, &parsed.ruleset);
         let tables = contents("", &parsed.ruleset);
         let known = installer.activate(&compiled, &evaluator, &tables, 1).expect("there is room");
         self.set_flags(arena.read32(control::FLAGS) | CONTROL_ENABLED);

@@ -531,14 +531,16 @@ impl Device for DataPath {
         let slots: Vec<Slot> = self.wires.iter().map(slot).collect();
         let (resolver, counted) = (&facts, crate::counted_tables(ruleset));
         let known = &self.known;
-        let input =
-            Input { evaluator: &evaluator, resolver, slots: &slots, known, counted: &counted };
+        let (slots, counted) = (&slots, &counted);
+        let typed = &weir_fw::compile::declared_values(ruleset);
+        let input = Input { evaluator: &evaluator, resolver, slots, known, counted, typed };
         let mut compiled = compile(&input).map_err(|refused| {
             self.is_refused = true;
             let lines = refused.0.iter().map(|refusal| refusal.line(&rules.compiled.sources));
             DeviceError(lines.collect::<Vec<_>>().join("\n"))
         })?;
         compiled.settings = settings(ruleset, &compiled.known);
+        compiled.typed_at = crate::place_typed(&self.installer()?, ruleset);
         // A table that the new rules fill is as they say; others keep what came in.
         self.overloaded.retain(|(anchor, name, _)| {
             let is_it = |table: &&Table| table.anchor == *anchor && table.name == *name;

@@ -1,9 +1,11 @@
-//! Typed tables: `weir fw table` on a firewall that runs, and what is left after a reload and after
-//! the daemon was killed.
+//! Typed tables: `weir fw table` on a firewall that runs, what is left after a reload and after the
+//! daemon was killed, and rules that send packets by them.
 
 use std::fmt::Write as _;
 
-use super::network::Network;
+use super::nat::seen;
+use super::network::{IMPATIENCE, Network, connect_from};
+use super::uplinks::{Site, WORLD};
 use crate::common::{assert_exit, can_run_lab, stderr, stdout};
 use crate::turns::beside;
 
@@ -208,4 +210,116 @@ fn sixty_five_thousand_tables_have_long_names() {
     net.start("pass\n");
     assert_eq!(table(&net, &format!("list {last}")), "7 tag x\n");
     assert_eq!(json(&net, "info").as_array().map(Vec::len), Some(65_000));
+}
+
+/// Destinations have next hops, and services verdicts. What comes back comes by the same uplink.
+const BY_TABLES: &str = "\
+table <hops> type addr values nexthop,tag limit 20
+table <verdicts> type flow:proto,dst-port values tag
+nat on b1 inet from b0:network to any -> (b1)
+nat on b2 inet from b0:network to any -> (b2)
+block return
+match in on b0 to <verdicts> tag value
+pass in on b0 inet route-to <hops>
+block return in on b0 tagged refuse
+pass out
+";
+
+/// By which uplink a new connection goes, and how.
+fn uplink(site: &Site, port: u16) -> String {
+    seen(&site.net.client, WORLD, port).ip().to_string()
+}
+
+#[test]
+fn next_hops_and_verdicts_come_from_typed_tables() {
+    let test = "next_hops_and_verdicts_come_from_typed_tables";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let site = Site::new("typed-up", true);
+    let net = &site.net;
+    let (first, second) = ("10.2.0.1", "10.3.0.1");
+    net.start(BY_TABLES);
+    assert_eq!(uplink(&site, 7001), first, "what has no entry goes by the kernel's routes");
+    // The network, then the address in it; each in its place or in a new set.
+    table(net, "add hops 203.0.113.0/24 nexthop 10.3.0.2");
+    assert_eq!(uplink(&site, 7001), second);
+    table(net, "add hops 203.0.113.9 nexthop 10.2.0.2");
+    assert_eq!(uplink(&site, 7001), first);
+    table(net, "delete hops 203.0.113.9");
+    assert_eq!(uplink(&site, 7001), second);
+    // Another table in its place.
+    table(net, "create spare --values nexthop,tag");
+    table(net, "add spare 203.0.113.9 nexthop 10.2.0.2");
+    table(net, "swap hops spare");
+    assert_eq!(uplink(&site, 7001), first);
+    table(net, "swap hops spare");
+    assert_eq!(uplink(&site, 7001), second);
+
+    // A verdict by flow.
+    let passes = || connect_from(&net.client, WORLD, 7002, IMPATIENCE).is_some();
+    assert!(passes());
+    table(net, "add verdicts tcp,7002 tag refuse");
+    assert!(!passes() && uplink(&site, 7001) == second);
+    table(net, "add verdicts tcp,7002 tag welcome");
+    assert!(passes());
+    table(net, "add verdicts udp,7002 tag refuse");
+    assert!(passes(), "of another protocol");
+    table(net, "add verdicts tcp,7002 tag refuse");
+    assert!(!passes());
+
+    // Over a reload, without a daemon, and with the next one.
+    net.reload(BY_TABLES);
+    assert!(!passes() && uplink(&site, 7001) == second);
+    net.kill_daemon();
+    assert!(!passes() && uplink(&site, 7001) == second);
+    net.start(BY_TABLES);
+    assert!(!passes() && uplink(&site, 7001) == second);
+    assert_eq!(table(net, "list hops"), "203.0.113.0/24 nexthop 10.3.0.2\n");
+    assert_eq!(json(net, "info hops")[0]["used_by_rules"], true);
+    let states = net.pfctl("-vvss");
+    assert!(states.contains("\n   route-to: 10.3.0.2"), "{states}");
+    assert_uses_are_guarded(net);
+    assert_eq!(uplink(&site, 7001), second, "nothing of that has changed anything");
+    // Without rules that use it, it goes.
+    net.reload("pass\n");
+    assert_eq!(table(net, "destroy hops verdicts"), "2 destroyed\n");
+}
+
+/// What would change a table under its rules, or the rules under a table.
+fn assert_uses_are_guarded(net: &Network) {
+    assert_refused(net, "destroy hops", "table <hops> is used by the ruleset");
+    let mut many = String::new();
+    for number in 1..17 {
+        let _ = writeln!(many, "198.51.100.{number} nexthop 10.2.0.{number}");
+    }
+    let many = net.file("many", &many);
+    let why = "states keep at most 15 different gateways and sockets, and rules have 17";
+    assert_refused(net, &format!("add hops -f {many}"), why);
+    assert_eq!(json(net, "info hops")[0]["entries"], 1);
+    assert_refused(net, "swap-sets 3", "rules use <hops>, and set 3 has no such table");
+    for (rules, why) in [
+        ("table <hops> type number\npass\n", "<hops> is declared `type number`, and it is `type"),
+        ("table <hops> { 10.0.0.1 }\npass\n", "<hops> is a typed table here"),
+        ("pass in from <hops>\n", "<hops> is a typed table: declare it"),
+        ("table <hops> type addr values nexthop,tag limit 0\npass\n", "1 entries are more than"),
+        ("table <if> type iface\nblock to <if>\n", "keys of type iface, which no rule asks"),
+    ] {
+        let path = net.file("wrong.conf", rules);
+        let output = net.run(&["pfctl", "-f", &path]);
+        assert_exit(&output, 1);
+        assert!(stderr(&output).contains(why), "{rules}: {}", stderr(&output));
+    }
+    let path = net.file("by-tables.conf", BY_TABLES);
+    assert_exit(&net.run(&["fw", "check", &path]), 0);
+    for words in [["--dialect", "freebsd"], ["--for", "freebsd"]] {
+        let output = net.run(&["fw", "check", words[0], words[1], &path]);
+        assert_exit(&output, 1);
+        let said = stdout(&output) + &stderr(&output);
+        let why = "by-tables.conf:1:1: error: `table` with `type` is weir's own: no pf has it";
+        assert!(said.contains(why) && said.contains("`route-to <table>`"), "{said}");
+    }
+    let output = net.run(&["pfctl", "--dialect=freebsd", "-f", &path]);
+    assert_exit(&output, 1);
 }
