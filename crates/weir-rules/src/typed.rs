@@ -40,12 +40,9 @@ impl Shape {
     ///
     /// What is wrong with it.
     pub fn entry(&self, line: &str) -> Result<(Key, Value), String> {
-        let mut words = line.split_ascii_whitespace();
-        let key = words.next().ok_or("an entry begins with a key")?;
-        let key = Key::parse(self.key, key)?;
-        let value = Value::parse(self.values, words)?;
-        check_family(&key, &value)?;
-        Ok((key, value))
+        let mut one = Numbered::default();
+        one.read(self, line)?;
+        one.entries.pop().map(|(key, _)| key).zip(one.values.pop()).ok_or_else(String::new)
     }
 
     /// Reads entries, a line each; `#` begins a comment.
@@ -54,7 +51,55 @@ impl Shape {
     ///
     /// The number of the line, from 1, and what is wrong with it.
     pub fn entries(&self, text: &str) -> Result<Vec<(Key, Value)>, (usize, String)> {
-        lines(text).map(|(at, line)| self.entry(line).map_err(|why| (at, why))).collect()
+        let mut found = Numbered::default();
+        for (at, line) in lines(text) {
+            found.read(self, line).map_err(|why| (at, why))?;
+        }
+        let Numbered { entries, values, .. } = found;
+        let value = |number: u32| values.get(number as usize).cloned().unwrap_or_default();
+        Ok(entries.into_iter().map(|(key, number)| (key, value(number))).collect())
+    }
+}
+
+/// Entries whose values have numbers: a list of many has few different ones, which are read once.
+#[derive(Debug, Clone, Default)]
+pub struct Numbered<'t> {
+    /// Keys, in their order, with the numbers of their values.
+    pub entries: Vec<(Key, u32)>,
+    /// What the numbers stand for. Of words in another order there are two for one value.
+    pub values: Vec<Value>,
+    by_words: HashMap<&'t str, u32>,
+}
+
+impl<'t> Numbered<'t> {
+    /// Reads an entry, as [`Shape::entry`].
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn read(&mut self, shape: &Shape, line: &'t str) -> Result<(), String> {
+        let line = line.trim_ascii();
+        let end = line.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(line.len());
+        let (key, words) = line.split_at(end);
+        if key.is_empty() {
+            return Err("an entry begins with a key".to_owned());
+        }
+        let key = Key::parse(shape.key, key)?;
+        let number = match self.by_words.get(words) {
+            Some(number) => *number,
+            None => {
+                let value = Value::parse(shape.values, words.split_ascii_whitespace())?;
+                let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+                self.values.push(value);
+                self.by_words.insert(words, number);
+                number
+            }
+        };
+        if let Some(value) = self.values.get(number as usize) {
+            check_family(&key, value)?;
+        }
+        self.entries.push((key, number));
+        Ok(())
     }
 }
 

@@ -260,6 +260,7 @@ fn uses_of_typed_tables_that_mean_nothing_are_refused() {
         ("pass in reply-to <hops>", "only `route-to` takes one"),
         ("nat on em0 from any to any -> <hops>", "<hops> is a typed table, which no translation"),
         ("rdr on em0 proto tcp to <nets> tag value -> 10.0.0.1", "`tag value` of <nets> is for"),
+        ("pass keep state (max-src-conn 5, overload <nets>)", "which `overload` cannot fill"),
     ] {
         let refused = compiled(&format!("{tables}{rule}\n"), &Known::default()).unwrap_err().0;
         assert!(refused[0].message.contains(why), "{rule}: {refused:?}");

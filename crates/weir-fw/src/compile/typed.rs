@@ -79,7 +79,13 @@ fn wrong_end(input: &Input<'_>, rule: &Rule, anchor: &str) -> Option<String> {
             )),
         }
     };
-    of(&rule.from, true).or_else(|| of(&rule.to, false))
+    let filled = rule.options.state.as_ref().and_then(|state| state.overload.as_ref());
+    let filled = filled.map(|(name, _)| name).filter(|name| {
+        input.evaluator.tables.typed(anchor, name).is_some() || input.typed.contains_key(*name)
+    });
+    let overload =
+        || filled.map(|name| format!("<{name}> is a typed table, which `overload` cannot fill"));
+    of(&rule.from, true).or_else(|| of(&rule.to, false)).or_else(overload)
 }
 
 /// A typed table that the ruleset does not declare is no table of pf's.

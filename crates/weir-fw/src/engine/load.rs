@@ -114,6 +114,10 @@ impl Engine {
         };
         let (main, anchors) = (self.main.clone(), self.anchors.clone());
         let has_tables = source.load.parts.tables && path.is_empty();
+        if !path.is_empty() && source.ruleset.tables.iter().any(|table| table.typed.is_some()) {
+            let why = "a typed table stands in the main ruleset, and rules of anchors see it";
+            return Err(Refused::because(why));
+        }
         let (typed, fresh) = self.declared(&source.ruleset, has_tables)?;
         let mut next = Next { facts, main, anchors, tables, typed };
         let parts = source.load.parts;

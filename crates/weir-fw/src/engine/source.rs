@@ -377,6 +377,8 @@ mod tests {
         let main = "anchor ftp\nload anchor ftp from \"ftp.conf\"\n";
         let found = refusal(load("", main, vec![file]));
         assert!(found.starts_with("ftp.conf:2: "), "{found}");
+        let found = refusal(load("ftp", "table <hops> type addr\npass\n", Vec::new()));
+        assert!(found.starts_with("pf.conf:1: a typed table stands in the main"), "{found}");
     }
 
     #[test]

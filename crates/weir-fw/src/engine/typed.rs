@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_rules::ir::{Ruleset, Table};
-use weir_rules::typed::{Key, KeyType, Kinds, Shape, Value, check_name};
+use weir_rules::typed::{Key, KeyType, Kinds, Numbered, Shape, Value, check_name};
 use weir_rules::value::Text;
 
 use super::{Engine, Refused, clock};
@@ -267,23 +267,23 @@ impl Engine {
 
     fn add_typed(&mut self, key: &TypedKey, entries: &[Named]) -> Result<TypedAnswer, Refused> {
         let table = self.typed.open(key)?;
-        let added = read(entries, |line| table.shape.entry(line))?;
-        if let [(entry, value)] = &added[..]
+        let added = read_entries(table.shape, entries)?;
+        if let ([(entry, _)], [value]) = (&added.entries[..], &added.values[..])
             && let Some(counts) = self.put_one(key, entry, Some(value))?
         {
             return Ok(TypedAnswer::value(counts.to_json()));
         }
         let mut content = self.content(key)?;
-        let counts = content.add(added)?;
+        let counts = content.add(added);
         self.put_content(key, content)?;
         Ok(TypedAnswer::value(counts.to_json()))
     }
 
     fn replace_typed(&mut self, key: &TypedKey, entries: &[Named]) -> Result<TypedAnswer, Refused> {
         let table = self.typed.open(key)?;
-        let added = read(entries, |line| table.shape.entry(line))?;
+        let added = read_entries(table.shape, entries)?;
         let mut content = Content::default();
-        content.add(added)?;
+        content.add(added);
         let count = content.entries.len();
         self.put_content(key, content)?;
         Ok(TypedAnswer::value(json!({ "entries": count })))
@@ -296,7 +296,11 @@ impl Engine {
             let word = line.split_ascii_whitespace().next().unwrap_or("");
             Key::parse(table.shape.key, word)
         };
-        let removed = read(keys, first)?;
+        let mut removed = Vec::new();
+        each_line(keys, |line| {
+            removed.push(first(line)?);
+            Ok(())
+        })?;
         if let Some(missing) = self.missing_of(table, &removed) {
             let name = shown(key);
             return Err(Refused(format!("{missing} is not in table {name}: nothing was deleted")));
@@ -669,16 +673,25 @@ fn check_limit(key: &TypedKey, limit: Option<u64>, count: u64) -> Result<(), Ref
     }
 }
 
-/// Reads lines; what is wrong is said with its place.
-fn read<T>(lines: &[Named], one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Refused> {
-    let mut found = Vec::new();
+/// Reads entries of a table of this shape; those of all files, or of the command line.
+fn read_entries(shape: Shape, lines: &[Named]) -> Result<Numbered<'_>, Refused> {
+    let mut found = Numbered::default();
+    each_line(lines, |line| found.read(&shape, line))?;
+    Ok(found)
+}
+
+/// Does something with each line; what is wrong is said with its place.
+fn each_line<'l>(
+    lines: &'l [Named],
+    mut one: impl FnMut(&'l str) -> Result<(), String>,
+) -> Result<(), Refused> {
     for Named { name, text } in lines {
         for (at, line) in weir_rules::typed::lines(text) {
-            found.push(one(line).map_err(|why| match name {
+            one(line).map_err(|why| match name {
                 Some(name) => Refused(format!("{name}:{at}: {why}: nothing was changed")),
                 None => Refused(why),
-            })?);
+            })?;
         }
     }
-    Ok(found)
+    Ok(())
 }

@@ -59,11 +59,16 @@ pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
     }
 }
 
-/// Finds the translation rules of a file that is loaded into an anchor.
+/// Finds the translation rules and the typed tables of a file that is loaded into an anchor.
 #[must_use]
 pub(crate) fn of_anchor(ruleset: &Ruleset) -> Vec<Diagnostic> {
     let mut found = Found::default();
     in_anchor(&mut found, &ruleset.main);
+    let typed = ruleset.tables.iter().filter(|table| table.typed.is_some());
+    found.list.extend(typed.map(|table| {
+        let message = "a typed table stands in the main ruleset, and rules of anchors see it";
+        Diagnostic::error(Code::CannotRun, table.span, message)
+    }));
     found.list
 }
 

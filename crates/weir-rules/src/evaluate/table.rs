@@ -151,6 +151,10 @@ impl Tables {
     pub(super) fn add(&mut self, path: &str, ruleset: &Ruleset) {
         for table in &ruleset.tables {
             if let Some(typed) = &table.typed {
+                // A file of an anchor has none: that is refused.
+                if !path.is_empty() {
+                    continue;
+                }
                 let contents = Contents::new(typed.entries.iter().flatten().cloned());
                 self.set_typed(&table.name, TypedTable { shape: typed.shape, contents });
                 continue;

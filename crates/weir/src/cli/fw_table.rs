@@ -49,6 +49,7 @@ pub(crate) struct TableArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Make tables.
+    #[command(after_help = "Example: sudo weir fw table create hops --values nexthop --limit 1000")]
     Create {
         /// Their names, of at most 63 bytes.
         #[arg(value_name = "NAME", required_unless_present = "file")]
@@ -67,16 +68,20 @@ pub(crate) enum TableCommand {
         file: Option<PathBuf>,
     },
     /// Remove tables that no rule uses.
+    #[command(after_help = "Example: sudo weir fw table destroy hops spare")]
     Destroy {
         /// Their names.
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
     /// Add an entry, or those of a file; an entry that is there gets the other values.
+    #[command(after_help = "Example: sudo weir fw table add hops 10.0.0.0/8 nexthop 192.0.2.1")]
     Add(EntryArgs),
     /// Remove the entry of a key, or those of a file, all of which must be there.
+    #[command(after_help = "Example: sudo weir fw table delete hops 10.0.0.0/8")]
     Delete(EntryArgs),
     /// Give a table the entries of a file, and no others.
+    #[command(after_help = "Example: sudo weir fw table replace hops -f hops.txt")]
     Replace {
         /// The table.
         #[arg(value_name = "NAME")]
@@ -86,6 +91,7 @@ pub(crate) enum TableCommand {
         file: PathBuf,
     },
     /// Look keys up: of networks the longest that covers the key.
+    #[command(after_help = "Example: sudo weir fw table lookup hops 10.1.2.3")]
     Lookup {
         /// The table.
         #[arg(value_name = "NAME")]
@@ -95,24 +101,28 @@ pub(crate) enum TableCommand {
         keys: Vec<String>,
     },
     /// Print all entries, as a file for `add -f` has them.
+    #[command(after_help = "Example: sudo weir fw table list hops > hops.txt")]
     List {
         /// The table.
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Say what tables are, and what they take; without a name all of the set.
+    #[command(after_help = "Example: sudo weir fw table info hops")]
     Info {
         /// Their names.
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
     /// Remove all entries.
+    #[command(after_help = "Example: sudo weir fw table flush hops")]
     Flush {
         /// The table.
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Exchange the entries of two tables of the same type and values, in one step.
+    #[command(after_help = "Example: sudo weir fw table swap hops spare")]
     Swap {
         /// One table.
         #[arg(value_name = "NAME")]
@@ -122,18 +132,21 @@ pub(crate) enum TableCommand {
         other: String,
     },
     /// Exchange all tables of --set with those of another set, in one step.
+    #[command(after_help = "Example: sudo weir fw table swap-sets 1")]
     SwapSets {
         /// The other set.
         #[arg(value_name = "OTHER")]
         other: u8,
     },
     /// Refuse changes of a table from now on.
+    #[command(after_help = "Example: sudo weir fw table lock hops")]
     Lock {
         /// The table.
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Let a table change again.
+    #[command(after_help = "Example: sudo weir fw table unlock hops")]
     Unlock {
         /// The table.
         #[arg(value_name = "NAME")]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
-use weir_rules::typed::{Key, Value};
+use weir_rules::typed::{Key, Numbered, Value};
 
 use crate::engine::Refused;
 use crate::prefix::typed::{FLOW6_COUNT_MAX, VALUE_COUNT_MAX};
@@ -36,23 +36,24 @@ impl Counts {
 
 impl Content {
     /// Adds entries; those that are there get other values. Of two for one key the last holds.
-    pub(super) fn add(&mut self, added: Vec<(Key, Value)>) -> Result<Counts, Refused> {
+    pub(super) fn add(&mut self, added: Numbered<'_>) -> Counts {
         let mut numbers: HashMap<Value, u32> = HashMap::new();
         for (number, value) in (0..).zip(&self.values) {
             numbers.insert(value.clone(), number);
         }
-        let mut fresh = Vec::with_capacity(added.len());
-        for (key, value) in added {
-            let number = match numbers.get(&value) {
-                Some(number) => *number,
-                None => {
-                    let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-                    self.values.push(value.clone());
-                    numbers.insert(value, number);
-                    number
-                }
-            };
-            fresh.push((key, number));
+        let here = added.values.into_iter().map(|value| match numbers.get(&value) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+                self.values.push(value.clone());
+                numbers.insert(value, number);
+                number
+            }
+        });
+        let here: Vec<u32> = here.collect();
+        let mut fresh = added.entries;
+        for (_, number) in &mut fresh {
+            *number = here[*number as usize];
         }
         // What comes later stands behind, and takes the place of what is before it.
         let before = self.entries.len();
@@ -64,7 +65,7 @@ impl Content {
         self.entries.sort_by(|(one, _), (two, _)| one.cmp(two));
         self.entries = last_of_each(std::mem::take(&mut self.entries));
         let added = self.entries.len() - before;
-        Ok(Counts { added, updated: fresh_count - added, deleted: 0 })
+        Counts { added, updated: fresh_count - added, deleted: 0 }
     }
 
     /// Takes entries out.
@@ -135,13 +136,17 @@ mod tests {
     #[test]
     fn the_last_of_two_entries_holds_and_values_are_shared() {
         let shape = Shape { key: KeyType::Addr, values: Kinds::parse("mark").unwrap() };
-        let list = |text: &str| shape.entries(text).unwrap();
+        let list = |text: &'static str| {
+            let mut list = Numbered::default();
+            text.lines().for_each(|line| list.read(&shape, line).unwrap());
+            list
+        };
         let mut content = Content::default();
         let counts = content.add(list("10.0.0.1 mark 1\n10.0.0.2 mark 2\n10.0.0.1 mark 3\n"));
-        assert_eq!(counts.unwrap(), Counts { added: 2, updated: 0, deleted: 0 });
+        assert_eq!(counts, Counts { added: 2, updated: 0, deleted: 0 });
         content.compact();
         assert_eq!(content.values.len(), 2, "1 is nobody's mark");
-        let counts = content.add(list("10.0.0.2 mark 3\n10.0.0.3 mark 3\n")).unwrap();
+        let counts = content.add(list("10.0.0.2 mark 3\n10.0.0.3 mark 3\n"));
         assert_eq!(counts, Counts { added: 1, updated: 1, deleted: 0 });
         content.compact();
         let marks: Vec<_> = content
