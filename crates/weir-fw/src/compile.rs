@@ -427,6 +427,8 @@ impl<'a> Builder<'a> {
         let decides = |bit: u32| self.actions.iter().any(|action| action.decision & bit != 0);
         let translates = self.translations.iter().any(Option::is_some);
         flag(image_flags::TRANSLATES, translates);
+        let changes_family = |translation: &Translation| translation.prefix_octets.is_some();
+        flag(image_flags::FAMILIES, self.translations.iter().flatten().any(changes_family));
         flag(image_flags::BOUND, ruleset.settings.if_bound);
         flag(image_flags::NO_DF, ruleset.settings.reassemble_no_df);
         flag(image_flags::STATES, decides(decision::KEEP_STATE) || translates);

@@ -253,6 +253,8 @@ pub(crate) struct Translation {
     pub(crate) port_base: u16,
     pub(crate) flags: u8,
     pub(crate) choice: Choice,
+    /// Of `af-to`: octets of IPv6 destinations before the IPv4 address in them.
+    pub(crate) prefix_octets: Option<u8>,
 }
 
 impl Translation {
@@ -276,6 +278,7 @@ impl Translation {
         line.put(translation::PORT_BASE, &self.port_base.to_ne_bytes());
         line.put(translation::FLAGS, &[self.flags]);
         line.put(translation::CHOICE, &[self.choice as u8]);
+        line.put(translation::PREFIX_OCTETS, &[self.prefix_octets.unwrap_or(0)]);
         let at = place(out);
         out.extend(line.0);
         at

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{
-    BLANK_AT, CONTROL_ROUTED, CONTROL_TRANSLATED, GATEWAYS_AT, IMAGE_MAGIC, PAGE_BYTES, control,
-    gateway, image, image_flags, rule_counters,
+    BLANK_AT, CONTROL_FAMILIES, CONTROL_ROUTED, CONTROL_TRANSLATED, GATEWAYS_AT, IMAGE_MAGIC,
+    PAGE_BYTES, control, gateway, image, image_flags, rule_counters,
 };
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
@@ -239,9 +239,11 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         // when there are none.
         let of_image = self.memory.load32(prepared.image_at + image::FLAGS);
         let mut flags = self.memory.load32(control::FLAGS);
-        for (of_rules, of_states) in
-            [(image_flags::TRANSLATES, CONTROL_TRANSLATED), (image_flags::GATEWAYS, CONTROL_ROUTED)]
-        {
+        for (of_rules, of_states) in [
+            (image_flags::TRANSLATES, CONTROL_TRANSLATED),
+            (image_flags::FAMILIES, CONTROL_FAMILIES),
+            (image_flags::GATEWAYS, CONTROL_ROUTED),
+        ] {
             flags |= if of_image & of_rules == 0 { 0 } else { of_states };
         }
         self.memory.store32(control::FLAGS, flags);

@@ -55,8 +55,12 @@ macro_rules! refusals {
 }
 
 refusals! {
-    AfTo: "af-to",
-        "packets keep their address family";
+    AfTo: "af-to with route-to, divert-to, synproxy state, set prio or set queue",
+        "its packets are not judged where they leave, and the kernel's routes lead them";
+    AfToPool: "af-to from a pool with bitmask, or to a list, a table, (interface) or with a port",
+        "there is one destination, or one prefix of destinations";
+    AfToNothing: "af-to inet6 without to",
+        "a prefix says where IPv4 destinations are in IPv6";
     TranslationAnchor: "nat, rdr, binat within an anchor",
         "translation rules stand in the main ruleset";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",

@@ -50,7 +50,8 @@ pub struct Record {
     /// type at the other; protocols without ports have 0.
     pub ends: [(IpAddr, u16); 2],
     /// The ends as they stand on the wire where half A or half B has its interface, if rules have
-    /// translated one of them there: end 1 of half A, end 0 of half B.
+    /// translated one of them there: end 1 of half A, end 0 of half B; or, of half B, both, which
+    /// are of the other family then ([`Self::other_family`]).
     pub wire: [Option<[(IpAddr, u16); 2]>; 2],
     /// Ids of the rules that did.
     pub translator: [Option<u32>; 2],
@@ -114,6 +115,12 @@ impl Record {
     pub const fn has_half(&self, half: usize) -> bool {
         let flag = if half == 0 { layout::STATE_HALF_A } else { layout::STATE_HALF_B };
         self.flags & flag != 0
+    }
+
+    /// Its ends as they leave and come back, where `af-to` has given them the other family.
+    #[must_use]
+    pub fn other_family(&self) -> Option<[(IpAddr, u16); 2]> {
+        self.wire[1].filter(|wire| wire[0].0.is_ipv4() != self.ends[0].0.is_ipv4())
     }
 
     /// The timeout that it is under, as an index of a timeout table: pf's rules.

@@ -30,6 +30,7 @@
 #ifndef WEIR_FW_ALIAS_H
 #define WEIR_FW_ALIAS_H
 
+#include <weir/fw/family.h>
 #include <weir/fw/hash.h>
 #include <weir/fw/table.h>
 
@@ -78,9 +79,13 @@ static __always_inline bool weir_key_is_even(const struct weir_fw_packet *p)
 		 (p->src[3] ^ p->dst[3]));
 }
 
+/* Of what weir_alias_enter() returns: the packet's record is of the other family. */
+#define WEIR_ALIAS_ELSEWHERE (1u << 31)
+
 /*
  * A packet that comes in by a wire key: gives it the inside destination, and its hash. Returns the
- * alias's slot; 0: there is none, and the packet is as it was.
+ * alias's slot; 0: there is none, and the packet is as it was; as it is with WEIR_ALIAS_ELSEWHERE
+ * besides.
  */
 __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 {
@@ -99,8 +104,12 @@ __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 		if (a->control & (reverse ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A) ||
 		    weir_key_is_even(p)) {
 			slot = (__u32)found;
-			weir_copy_address(p->dst, a->inside);
-			p->dst_port = a->inside_port;
+			if (weir_is_other_family(a->control)) {
+				slot |= WEIR_ALIAS_ELSEWHERE;
+			} else {
+				weir_copy_address(p->dst, a->inside);
+				p->dst_port = a->inside_port;
+			}
 		}
 	}
 	weir_state_unlock(home, weir_state_line(home)->control);
@@ -144,6 +153,8 @@ __noinline int weir_alias_report(__u32 record, __u32 reverse, struct weir_fw_hit
 
 	if (!slot)
 		return 0;
+	if (weir_is_other_family(a->control))
+		return weir_family_report(slot, hit);
 	hit->flags |= WEIR_HIT_TRANSLATED;
 	hit->wire_port = a->port[end];
 	if (a->control & WEIR_STATE_IPV6)
@@ -160,6 +171,8 @@ static __always_inline void weir_alias_free(__u32 slot)
 
 	if (a->control & WEIR_STATE_IPV6)
 		weir_slot_give(a->addr[1]);
+	else if (weir_is_other_family(a->control))
+		weir_slot_give(a->inside[0]);
 	weir_slot_give(slot);
 }
 

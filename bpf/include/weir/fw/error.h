@@ -83,6 +83,32 @@ __noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
 	return result;
 }
 
+/* The record of the other family that an alias, hit->numbers[0], leads to: family.h. */
+__noinline int weir_family_error(const struct weir_fw_packet *p __arg_nonnull,
+				 const struct weir_fw_packet *along __arg_nonnull,
+				 struct weir_fw_hit *hit __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 alias = hit->numbers[0];
+	struct weir_fw_packet *other;
+	int result;
+
+	weir_hit_clear(hit);
+	if (!scratch)
+		return WEIR_STATE_MISS;
+	other = &scratch->other;
+	weir_family_inside(other, along, alias);
+	result = weir_error_find(p, other, hit, alias);
+	if (result != WEIR_STATE_HIT)
+		return result;
+	if (!hit->covered[WEIR_FW_IN] || !weir_family_leads(alias, along, WEIR_MATCH_REVERSE)) {
+		weir_hit_clear(hit);
+		return WEIR_STATE_MISS;
+	}
+	hit->flags |= WEIR_HIT_FAMILY;
+	return WEIR_STATE_HIT;
+}
+
 __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 				struct weir_fw_packet *quoted __arg_nonnull,
 				struct weir_fw_hit *hit __arg_nonnull)
@@ -105,6 +131,10 @@ __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 	alias = weir_alias_enter(quoted);
 	if (!alias)
 		return WEIR_STATE_MISS;
+	if (alias & WEIR_ALIAS_ELSEWHERE) {
+		hit->numbers[0] = alias & ~WEIR_ALIAS_ELSEWHERE;
+		return WEIR_STATE_ELSEWHERE;
+	}
 	result = weir_error_find(p, quoted, hit, alias);
 	if (result == WEIR_STATE_HIT && hit->covered[WEIR_FW_IN] &&
 	    weir_alias_leads(alias, !hit->reverse, came[0], came_port, came_hash)) {

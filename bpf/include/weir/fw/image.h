@@ -56,6 +56,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_COUNTED = 1 << 19, /* some rule asks a table with `counters` */
 	WEIR_FW_IMAGE_NO_DF = 1 << 20, /* `set reassemble yes no-df`: of fragments */
 	WEIR_FW_IMAGE_TYPED = 1 << 21, /* some rule asks a typed table */
+	WEIR_FW_IMAGE_FAMILIES = 1 << 22, /* some rule has `af-to` */
 };
 
 struct weir_fw_image {
@@ -277,6 +278,9 @@ enum weir_fw_translation_flag {
 	WEIR_FW_TRANSLATION_PASS = 1 << 2,   /* the packet needs no other rule */
 	WEIR_FW_TRANSLATION_KEEP_PORT = 1 << 3, /* `static-port` */
 	WEIR_FW_TRANSLATION_BINAT = 1 << 4,  /* whole addresses: nobody else has the port */
+	/* `af-to`: targets of the family it leads to are sources, those of the other one are of
+	 * the family it leads to as well, and the destination: none or one */
+	WEIR_FW_TRANSLATION_FAMILY = 1 << 5,
 };
 
 /* weir_fw_translation.choice: which address of a pool */
@@ -301,7 +305,10 @@ struct weir_fw_translation {
 	__u16 port_base;	/* of a destination: the first port that is redirected */
 	__u8 flags;		/* WEIR_FW_TRANSLATION_* */
 	__u8 choice;		/* WEIR_FW_CHOICE_* */
-	__u32 unused[3];
+	/* Of `af-to`: octets of IPv6 destinations before the IPv4 address in them (RFC 6052) */
+	__u8 prefix_octets;
+	__u8 unused_octets[3];
+	__u32 unused[2];
 };
 
 _Static_assert(sizeof(struct weir_fw_translation) == 64, "a translation is one line");

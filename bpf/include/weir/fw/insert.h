@@ -59,6 +59,20 @@ static __always_inline void weir_bucket_give_gateways(weir_line *s,
 		weir_bucket_give_gateway(s, !reverse, d->gateway_back);
 }
 
+static __always_inline bool weir_bucket_has_family(const struct weir_fw_decision *d)
+{
+	return d->alias && weir_is_other_family(weir_alias_at(d->alias)->control);
+}
+
+/* A record of two families gets half B with its first one: family.h. */
+static __always_inline __u32 weir_bucket_add_family(weir_line *s, __u32 slot, __u32 control,
+						    const struct weir_fw_decision *d)
+{
+	control |= WEIR_STATE_HALF_B;
+	weir_half_give(s, slot, control, 1, weir_half_maker(d));
+	return weir_alias_attach(s, control, 1, d->alias);
+}
+
 /* Of what weir_bucket_add_half() does. */
 #define WEIR_ADD_REVERSE (1 << 0) /* the packet is one from the record's other end */
 #define WEIR_ADD_TRACKED (1 << 1) /* its source counts the half */
@@ -95,6 +109,8 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 		control |= WEIR_STATE_TRACKED;
 	}
 	weir_half_give(s, slot, control, half, weir_half_maker(d));
+	if (weir_bucket_has_family(d))
+		return weir_bucket_add_family(s, slot, control, d);
 	return d->alias ? weir_alias_attach(s, control, half, d->alias) : control;
 }
 
@@ -263,6 +279,9 @@ static __always_inline bool weir_bucket_is_other(weir_line *s, __u32 half,
 {
 	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
 
+	/* That is made with its record, or not at all. */
+	if (weir_bucket_has_family(d))
+		return true;
 	/* Who has made the record meanwhile may have come from the other end. */
 	if (d->alias)
 		return s->control & flag || !(weir_alias_at(d->alias)->control & flag);
@@ -349,8 +368,10 @@ static __always_inline void weir_state_modulate(const struct weir_fw_packet *p,
 /* Whether an alias was made for the other half than that of a new record's first packet. */
 static __always_inline bool weir_alias_is_turned(const struct weir_fw_packet *p, __u32 alias)
 {
-	return alias && !(weir_alias_at(alias)->control &
-			  (weir_half_of(p, 0) ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A));
+	__u32 control = alias ? weir_alias_at(alias)->control : 0;
+
+	return alias && !weir_is_other_family(control) &&
+	       !(control & (weir_half_of(p, 0) ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A));
 }
 
 /*

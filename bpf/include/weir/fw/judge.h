@@ -120,6 +120,8 @@ static __always_inline int weir_fw_ask_rules(void *ctx, bool is_skb, struct weir
 	at = weir_fw_translation_of(p->ruleset, number);
 	if (!at)
 		return 0;
+	if (weir_at(struct weir_fw_translation, at)->flags & WEIR_FW_TRANSLATION_FAMILY)
+		return weir_family_choose(p, at);
 	number = p->ruleset + image->rules_at + number * (__u32)sizeof(struct weir_fw_rule);
 	return weir_fw_translate_by(p, at, weir_at(struct weir_fw_rule, number)->id);
 }
@@ -140,7 +142,6 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 	__u32 log_rule;
 	int drop = 0;
 
-	scratch->before.is_translated = 0;
 	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD) && !walk->asking.fragment) {
 		drop = weir_fw_ask_lists(p, walk, d);
 		if (drop > 0) {
@@ -194,6 +195,7 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
 	scratch->before.is_translated = 0;
+	scratch->before.changes_family = 0;
 	weir_fw_ask_kernel(ctx, is_skb, p);
 	if (p->ruleset && weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_TRANSLATES)
 		weir_fw_ask_translating(ctx, is_skb, p, scratch);
@@ -241,6 +243,8 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	__u32 number = 0;
 	int alias = 0, drop;
 
+	if (scratch->before.changes_family && !weir_fw_makes_state(p, &scratch->decision))
+		return WEIR_DROP(AF_TO);
 	if (!weir_fw_makes_state(p, &scratch->decision))
 		/* The rules have changed since the box has answered. */
 		return p->flags & WEIR_PACKET_PROXIED && hit->slot == WEIR_FW_SLOT_NONE ?
@@ -253,8 +257,10 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	scratch->decision.scrub_number = number;
 	if (!number)
 		scratch->decision.scrub &= ~WEIR_SCRUB_TIMESTAMPS;
-	if (scratch->before.is_translated) {
-		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
+	if (scratch->before.is_translated | scratch->before.changes_family) {
+		alias = scratch->before.changes_family ?
+				weir_family_make_alias(p, scratch->decision.rule) :
+				weir_fw_make_alias(p, hit, scratch->decision.rule);
 		/* Limits come first, as in pf: they are asked where the state would be made. */
 		if (alias == -WEIR_DROP(STATE_INSERT)) {
 			scratch->decision.flags |= WEIR_DECISION_TAKEN;
@@ -266,7 +272,10 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	scratch->decision.alias = alias;
 	drop = weir_state_insert(p, &scratch->decision, hit);
 	if (drop && alias)
-		weir_alias_take_back(alias, scratch->wire.hash, p->cpu);
+		weir_alias_take_back(alias,
+				     scratch->before.changes_family ? scratch->other.hash :
+								      scratch->wire.hash,
+				     p->cpu);
 	return drop;
 }
 

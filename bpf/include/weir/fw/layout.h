@@ -125,6 +125,8 @@ enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_TRANSLATED = 1 << 1,
 	/* The ruleset has `route-to` or `reply-to`, or states of earlier ones may have gateways. */
 	WEIR_FW_CONTROL_ROUTED = 1 << 2,
+	/* The ruleset has `af-to`, or states of earlier ones may be of two families. */
+	WEIR_FW_CONTROL_FAMILIES = 1 << 3,
 };
 
 /* weir_fw_control.stages: how packets are judged, and frames leave (stage.h). */
@@ -229,6 +231,7 @@ enum weir_state_flag {
 	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
 	WEIR_STATE_ALIAS = 1 << 13,	/* of what is live: not a record, but an alias (alias.h) */
 	WEIR_STATE_IF_BOUND_B = 1 << 14, /* half B only covers its interface */
+	WEIR_STATE_OTHER_FAMILY = 1 << 14, /* of an alias: not its record's (family.h) */
 	WEIR_STATE_TRANSLATED = 1 << 15, /* `count` has the slots of aliases, which count for it */
 	WEIR_STATE_PROTOCOL_SHIFT = 16,	/* 8 bits: IP protocol */
 	WEIR_STATE_PROFILE_SHIFT = 24,	/* 8 bits: timeout table */
@@ -325,11 +328,17 @@ struct weir_alias {
 	__u32 addr[2];		/* as those of a record */
 	__be16 port[2];
 	__u32 rule;		/* id of the rule that translated */
-	/* What stands inside instead, of the one end that is translated: half A's 1, half B's 0 */
+	/*
+	 * What stands inside instead, of the one end that is translated: half A's 1, half B's 0.
+	 * Of an alias of the other family both ends: IPv4 addresses, or the slot of those of IPv6;
+	 * and inside_port is that of end 0.
+	 */
 	__be32 inside[4];
 	__be16 inside_port;
 	__u16 is_counted;	/* among the states of that rule, which has not made the half */
-	__u32 unused[3];
+	__be16 inside_port_1;	/* of the other family: of end 1 */
+	__u16 unused_half;
+	__u32 unused[2];
 	__u32 count[2];
 };
 

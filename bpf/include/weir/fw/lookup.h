@@ -294,6 +294,10 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	alias = weir_alias_enter(p);
 	if (!alias)
 		return WEIR_STATE_MISS;
+	if (alias & WEIR_ALIAS_ELSEWHERE) {
+		hit->numbers[0] = alias & ~WEIR_ALIAS_ELSEWHERE;
+		return WEIR_STATE_ELSEWHERE;
+	}
 	result = weir_alias_follow(p, hit, alias);
 	/* A slot that has become another alias's, or a half that is bound to another interface. */
 	if (result == WEIR_STATE_HIT &&
@@ -310,6 +314,55 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	p->dst_port = came_port;
 	p->hash = came_hash;
 	return result;
+}
+
+/*
+ * Looks for the record of the other family that an alias, hit->numbers[0], leads a packet to: as
+ * weir_state_lookup(). The packet stays as it is.
+ */
+__noinline int weir_family_lookup(const struct weir_fw_packet *p __arg_nonnull,
+				  struct weir_fw_hit *hit __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 alias = hit->numbers[0];
+	struct weir_fw_packet *other;
+	int result;
+
+	weir_hit_clear(hit);
+	if (!scratch)
+		return WEIR_STATE_MISS;
+	other = &scratch->other;
+	weir_family_inside(other, p, alias);
+	result = weir_alias_follow(other, hit, alias);
+	if (result != WEIR_STATE_HIT)
+		return result;
+	/* A slot that has become another alias's, or a record that is bound elsewhere. */
+	if (!hit->covered[WEIR_FW_IN] || !weir_family_leads(alias, p, WEIR_MATCH_REVERSE)) {
+		weir_hit_clear(hit);
+		return WEIR_STATE_MISS;
+	}
+	hit->flags |= WEIR_HIT_FAMILY;
+	return WEIR_STATE_HIT;
+}
+
+/*
+ * Whether ends, those of a packet that leaves by way of the kernel and that no record has, are what
+ * one of the other family has become: it was judged where it came in.
+ */
+__noinline int weir_family_leaves(const struct weir_fw_packet *ends __arg_nonnull)
+{
+	__u32 home = weir_state_lock_bucket(ends->hash, ends->cpu);
+	__u64 found = WEIR_FOUND_NONE;
+	int is_it;
+
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return 0;
+	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
+		found = weir_bucket_find(ends, home, true);
+	/* Without WEIR_FOUND_REVERSE: from end 0. */
+	is_it = !(found >> 32) && weir_is_other_family(weir_state_line((__u32)found)->control);
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return is_it;
 }
 
 /* Whether a packet that no record has may come in by a wire key. */
@@ -355,7 +408,7 @@ static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct we
 
 	if (result == WEIR_STATE_MISS && weir_alias_is_asked(p))
 		result = weir_alias_lookup(p, hit);
-	return result;
+	return result == WEIR_STATE_ELSEWHERE ? weir_family_lookup(p, hit) : result;
 }
 
 static __always_inline int weir_state_track_out(struct weir_fw_packet *p, struct weir_fw_hit *hit)

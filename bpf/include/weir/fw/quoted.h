@@ -155,7 +155,7 @@ static __always_inline int weir_fw_error(void *ctx, bool is_skb, struct weir_fw_
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_packet *q;
-	int drop;
+	int drop, found;
 
 	if (!scratch)
 		return WEIR_STATE_MISS;
@@ -179,7 +179,8 @@ static __always_inline int weir_fw_error(void *ctx, bool is_skb, struct weir_fw_
 	q->interface = p->interface;
 	q->out_interface = p->out_interface;
 	q->direction = p->direction;
-	return weir_state_error(p, q, hit);
+	found = weir_state_error(p, q, hit);
+	return found == WEIR_STATE_ELSEWHERE ? weir_family_error(p, q, hit) : found;
 }
 
 __noinline int weir_fw_error_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull,

@@ -29,8 +29,10 @@
 	X(MAP_FAILED, "map-failed", "no address or port to translate to")                       \
 	X(NO_ROUTE, "no-route", "a route says blackhole, or a gateway cannot be reached")        \
 	X(INTERNAL, "internal", "the configuration is damaged; never expected")                 \
-	X(TOO_BIG, "too-big", "longer than the MTU towards the gateway of route-to, reply-to")  \
-	X(NO_SOCKET, "no-socket", "nobody listens where divert-to leads, or asks for what came")
+	X(TOO_BIG, "too-big", "longer than the MTU where route-to, reply-to or af-to leads")     \
+	X(NO_SOCKET, "no-socket", "nobody listens where divert-to leads, or asks for what came")  \
+	X(AF_TO, "af-to", "fragments, options, messages that af-to has no other family for")     \
+	X(TTL, "ttl", "its TTL ends here, and af-to would bring it into the other family")
 
 enum weir_fw_reason {
 #define WEIR_FW_REASON_ENUM(constant, name, text) WEIR_FW_REASON_##constant,

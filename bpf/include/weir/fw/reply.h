@@ -254,9 +254,11 @@ static __always_inline bool weir_fw_move_link(void *data, void *data_end, __u32 
 /* The headers of an error around what it quotes, whose sum is given. */
 static __always_inline bool weir_fw_fill_error(void *l3, void *data_end,
 					       const struct weir_fw_packet *p,
-					       const __be32 *our_address, __u8 code,
-					       __u32 mtu_bytes, __u32 quote_bytes, __u64 sum)
+					       const __be32 *our_address,
+					       const struct weir_fw_decision *d,
+					       __u32 quote_bytes, __u64 sum)
 {
+	__u32 mtu_bytes = d->mtu_bytes;
 	struct weir_icmp *icmp = l3 + weir_fw_ip_header_bytes(p->family);
 	__u32 bytes = sizeof(*icmp) + quote_bytes;
 
@@ -265,16 +267,18 @@ static __always_inline bool weir_fw_fill_error(void *l3, void *data_end,
 	if (p->family == WEIR_FW_INET) {
 		weir_fw_put_ipv4(l3, our_address[0], p->src[0], WEIR_PROTOCOL_ICMP,
 				 WEIR_FW_REPLY_TTL, sizeof(struct weir_ipv4) + bytes);
-		icmp->type = WEIR_ICMP_UNREACHABLE;
+		icmp->type = d->icmp_type ? d->icmp_type : WEIR_ICMP_UNREACHABLE;
 	} else {
 		weir_fw_put_ipv6(l3, our_address, p->src, WEIR_PROTOCOL_ICMPV6, WEIR_FW_REPLY_TTL,
 				 bytes);
-		icmp->type = mtu_bytes ? WEIR_ICMPV6_TOO_BIG : WEIR_ICMPV6_UNREACHABLE;
+		icmp->type = mtu_bytes	  ? WEIR_ICMPV6_TOO_BIG :
+			     d->icmp_type ? d->icmp_type :
+					    WEIR_ICMPV6_UNREACHABLE;
 		sum += weir_fw_sum_address(our_address, p->family) +
 		       weir_fw_sum_address(p->src, p->family);
 		sum += bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
 	}
-	icmp->code = code;
+	icmp->code = d->icmp_code;
 	icmp->checksum = 0;
 	/* Of IPv6 an MTU has 32 bits, of IPv4 the lower 16 (RFC 1191, section 4). */
 	icmp->id = p->family == WEIR_FW_INET ? 0 : bpf_htons(mtu_bytes >> 16);
@@ -340,7 +344,7 @@ static __always_inline int weir_fw_reply_rst(struct xdp_md *ctx, const struct we
 }
 
 static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct weir_fw_packet *p,
-					       __u8 code)
+					       const struct weir_fw_decision *d)
 {
 	__u32 room_bytes = weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_icmp);
 	__u32 quote_bytes = weir_fw_quote_bytes(p);
@@ -357,8 +361,8 @@ static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct 
 	if (!weir_fw_move_link(weir_xdp_data(ctx), weir_xdp_data_end(ctx), room_bytes,
 			       p->l3_at) ||
 	    !weir_fw_fill_error(weir_xdp_data(ctx) + (p->l3_at & WEIR_FW_OFFSET_MASK),
-				weir_xdp_data_end(ctx), p, scratch->fib.ipv6_src, code, 0,
-				quote_bytes, sum))
+				weir_xdp_data_end(ctx), p, scratch->fib.ipv6_src, d, quote_bytes,
+				sum))
 		return XDP_DROP;
 	return weir_fw_send_back(ctx);
 }
@@ -393,7 +397,7 @@ __noinline int weir_fw_reply(struct xdp_md *ctx, const struct weir_fw_packet *p 
 			return XDP_DROP;
 		action = weir_fw_reply_rst(ctx, p, d->rst_ttl);
 	} else {
-		action = weir_fw_reply_error(ctx, p, d->icmp_code);
+		action = weir_fw_reply_error(ctx, p, d);
 	}
 	if (action != XDP_DROP)
 		weir_fw_table_counters(p->cpu)->replies++;

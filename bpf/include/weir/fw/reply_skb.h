@@ -44,11 +44,6 @@ static __always_inline bool weir_fw_is_answer(struct __sk_buff *skb, bool is_lea
 	return true;
 }
 
-__noinline int weir_fw_sum_skb(struct __sk_buff *skb, __u32 at, __u32 bytes)
-{
-	return weir_fw_sum(skb, true, at, bytes);
-}
-
 /*
  * Whether a segment that came in and is to be answered by a RST has the right checksum, or has none
  * yet (partial.h), which the kernel does not say. It has looked at that of merged ones.
@@ -145,8 +140,8 @@ static __always_inline __u32 weir_fw_make_rst(struct weir_fw_scratch *scratch,
 /* The same of an error. */
 static __always_inline __u32 weir_fw_make_error(struct __sk_buff *skb,
 						struct weir_fw_scratch *scratch,
-						const struct weir_fw_packet *p, __u8 code,
-						__u32 mtu_bytes)
+						const struct weir_fw_packet *p,
+						const struct weir_fw_decision *d)
 {
 	__u32 room_bytes = weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_icmp);
 	__u32 quote_bytes = weir_fw_quote_bytes(p);
@@ -158,8 +153,8 @@ static __always_inline __u32 weir_fw_make_error(struct __sk_buff *skb,
 	    bpf_skb_load_bytes(skb, p->l3_at, to + room_bytes, quote_bytes))
 		return 0;
 	sum = weir_fw_sum_skb(skb, p->l3_at, quote_bytes);
-	if (!weir_fw_fill_error(to, to + sizeof(scratch->answer), p, scratch->fib.ipv6_src, code,
-				mtu_bytes, quote_bytes, sum))
+	if (!weir_fw_fill_error(to, to + sizeof(scratch->answer), p, scratch->fib.ipv6_src, d,
+				quote_bytes, sum))
 		return 0;
 	return room_bytes + quote_bytes;
 }
@@ -180,7 +175,7 @@ __noinline int weir_fw_reply_skb(struct __sk_buff *skb,
 			return TCX_DROP;
 		bytes = weir_fw_make_rst(scratch, p, d->rst_ttl);
 	} else if (d->flags & WEIR_DECISION_RETURN_ICMP) {
-		bytes = weir_fw_make_error(skb, scratch, p, d->icmp_code, d->mtu_bytes);
+		bytes = weir_fw_make_error(skb, scratch, p, d);
 	} else {
 		return TCX_DROP;
 	}

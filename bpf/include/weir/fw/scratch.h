@@ -34,13 +34,16 @@ struct weir_fw_before {
 	__u32 is_translated;	/* 0: none has, and nothing else here is set */
 	__u32 is_listed;	/* that rule is one of FreeBSD's lists */
 	__u32 flags;		/* WEIR_PACKET_TRANSLATED, if it had that */
-	__u32 unused;
+	__u32 changes_family;	/* a rule has made weir_fw_scratch.other of it: 0: none has */
 };
 
 struct weir_fw_scratch {
 	struct weir_fw_packet packet;	/* that is being judged */
 	struct weir_fw_before before;	/* of that packet */
 	struct weir_fw_packet wire;	/* its ends on the wire, as rules have them */
+	struct weir_fw_packet other;	/* what it becomes in its other family: family.h */
+	struct weir_icmp other_icmp;	/* the message of that, of ICMP */
+	__be32 flow_src[4];		/* of that, an error: the end that it tells of */
 	struct weir_fw_hit hit;		/* of that packet, as the route is */
 	struct weir_fw_route route;
 	struct weir_fw_sweep sweep;	/* what the control process asks for */

@@ -12,6 +12,7 @@
 #define WEIR_FW_SKB_H
 
 #include <weir/fw/clock.h>
+#include <weir/fw/family_skb.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/fragment.h>
 #include <weir/fw/gateway_skb.h>
@@ -222,6 +223,8 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	}
 	if (found == WEIR_STATE_DROP)
 		return hit->reason + 1;
+	if (is_out && found == WEIR_STATE_MISS && weir_family_has_come(p, weir_fw_scratch()))
+		return 0;
 	if (!is_out && weir_proxy_may_call(p, hit) && weir_proxy_call_skb(skb, p, hit))
 		return WEIR_DROP(PROTO_CKSUM);
 	if (is_out && weir_proxy_completes(p, hit) && weir_proxy_complete_skb(skb, p, hit))
@@ -296,6 +299,8 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		return weir_proxy_greet_skb(skb, p);
 	if (drop)
 		return weir_fw_refuse_skb(skb, p, hit, drop);
+	if (direction == WEIR_FW_IN && hit->flags & WEIR_HIT_FAMILY)
+		return weir_family_skb(skb, p, hit);
 	/* What is for many goes where the kernel sends it. */
 	if (direction == WEIR_FW_OUT && weir_fw_is_martian(p))
 		p->gateway = 0;

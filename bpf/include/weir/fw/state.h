@@ -29,6 +29,7 @@ enum {
 	WEIR_HIT_PROXIED = 1 << 8,    /* proxied.h: `numbers` are there */
 	WEIR_HIT_PROXY_WAITS = 1 << 9, /* the packet becomes the SYN that is not answered yet */
 	WEIR_HIT_WATCHED = 1 << 10,   /* its rules may count for tables: counted.h */
+	WEIR_HIT_FAMILY = 1 << 11,    /* where it came in: it becomes weir_fw_scratch.other */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
@@ -56,6 +57,9 @@ struct weir_fw_hit {
 
 /* What weir_state_lookup() and weir_state_error() return. */
 enum weir_state_found { WEIR_STATE_MISS, WEIR_STATE_HIT, WEIR_STATE_DROP };
+
+/* What they say to each other besides: the record is of the other family, by the alias numbers[0]. */
+#define WEIR_STATE_ELSEWHERE 3
 
 /* Computes p->hash and asks for the line of its bucket; does not wait for it. */
 static __always_inline void weir_state_touch(struct weir_fw_packet *p);
@@ -99,10 +103,13 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
  * The record of the flow that an ICMP error quotes. `quoted` describes the quoted packet (family,
  * protocol, addresses, ports, and for TCP seq), and is turned round, so that it goes where the
  * error goes; hit is filled for that direction. WEIR_STATE_DROP if the quoted packet lies outside
- * its window. Where the flow is translated, both get the inside destination.
+ * its window. Where the flow is translated, both get the inside destination; of WEIR_STATE_ELSEWHERE
+ * weir_family_error() is asked.
  */
 __noinline int weir_state_error(struct weir_fw_packet *p, struct weir_fw_packet *quoted,
 				struct weir_fw_hit *hit);
+__noinline int weir_family_error(const struct weir_fw_packet *p,
+				 const struct weir_fw_packet *along, struct weir_fw_hit *hit);
 
 /* Whether the record covers the packet's way out by p->out_interface. */
 static __always_inline bool weir_state_covers_out(const struct weir_fw_packet *p,

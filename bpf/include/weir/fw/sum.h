@@ -57,6 +57,11 @@ __noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
 	return weir_fw_sum(ctx, false, at, bytes);
 }
 
+__noinline int weir_fw_sum_skb(struct __sk_buff *skb, __u32 at, __u32 bytes)
+{
+	return weir_fw_sum(skb, true, at, bytes);
+}
+
 /* The sum of the pseudo-header of a TCP segment of so many bytes, in either direction. */
 static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p, __u32 bytes)
 {

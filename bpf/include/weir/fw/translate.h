@@ -16,6 +16,7 @@
 #define WEIR_FW_TRANSLATE_H
 
 #include <weir/fw/alias.h>
+#include <weir/fw/family_choose.h>
 #include <weir/fw/image.h>
 #include <weir/fw/insert.h>
 #include <weir/fw/parse.h>

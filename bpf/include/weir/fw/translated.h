@@ -20,10 +20,10 @@ static __always_inline __u32 weir_quick_enter(struct weir_fw_packet *key, __u32 
 					weir_ports(key->src_port, key->dst_port),
 					key->protocol | WEIR_STATE_ALIAS);
 	weir_alias_line *a = weir_alias_at((__u32)found);
-	bool is_reverse = found & WEIR_FOUND_REVERSE;
+	__u32 half = found & WEIR_FOUND_REVERSE ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
 
 	if (found & WEIR_FOUND_NONE ||
-	    !(a->control & (is_reverse ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))) {
+	    (a->control & (WEIR_STATE_OTHER_FAMILY | half)) != half) {
 		weir_state_unlock(*home, weir_state_line(*home)->control);
 		return 0;
 	}

@@ -11,7 +11,7 @@ use weir_bpf::firewall::layout::translation_flags as flags;
 use weir_rules::ast::Translation as Kind;
 use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, source_hash_seed};
 use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
-use weir_rules::value::{Direction, PoolKind, Text};
+use weir_rules::value::{Af, Direction, PoolKind, Text};
 
 use super::criteria::{Names, mask4, mask6};
 use super::{Builder, POOL_NETWORK_COUNT_MAX, Refused, refused};
@@ -91,6 +91,9 @@ impl Names<'_> {
         if let Action::Translate { kind: Kind::Binat, .. } = rule.action {
             return Some(self.binat(rule, anchor, direction));
         }
+        if let Some(af) = rule.af_to {
+            return Some(self.family(rule, anchor, af));
+        }
         let is_no = matches!(rule.action, Action::Translate { no: true, .. });
         let (pool, is_source) = match (&rule.nat, &rule.rdr, direction) {
             (Some(pool), _, Direction::Out) => (pool, true),
@@ -117,6 +120,42 @@ impl Names<'_> {
         }
         translation.port_base = rule.to.port.map_or(0, |port| port.first);
         Some(translation)
+    }
+
+    /// `af-to`: sources are those of the first pool in the new family; the destination, of that
+    /// family as well, stands in the place of the old one.
+    fn family(&self, rule: &Rule, anchor: &str, af: Af) -> Translation {
+        let (new, old) = if af == Af::Inet6 { (1, 0) } else { (0, 1) };
+        let mut targets = [Vec::new(), Vec::new()];
+        let sources = rule.nat.as_ref().map(|pool| self.targets(pool, anchor));
+        targets[new] = sources.map_or_else(Vec::new, |all| all[new].clone());
+        let found = rule.rdr.as_ref().map(|pool| self.targets(pool, anchor));
+        let destination = found.and_then(|all| all[new].first().copied());
+        let prefix_octets = match (af, &destination) {
+            (Af::Inet6, Some(target)) => prefix_octets(target_bits(target)),
+            _ => match rule.to.address {
+                Address::Network(_, bits) => prefix_octets(bits),
+                _ => prefix_octets(96),
+            },
+        };
+        targets[old].extend(destination);
+        let pool = rule.nat.as_deref();
+        let ports = pool.map_or(PoolPorts::Default, |pool| pool.ports);
+        Translation {
+            flags: flags::SOURCE
+                | flags::FAMILY
+                | if ports == PoolPorts::Static { flags::KEEP_PORT } else { 0 },
+            choice: pool.map_or(Choice::First, choice),
+            seed: pool.map_or(0, seed),
+            port: match ports {
+                PoolPorts::Range(first, last) => [first.min(last), first.max(last)],
+                PoolPorts::Default => PoolPorts::NAT.into(),
+                PoolPorts::Static => [0; 2],
+            },
+            prefix_octets: Some(prefix_octets),
+            targets,
+            ..Translation::default()
+        }
     }
 
     /// Out, the source gets the pool's network; in, the destination that of the rule's `from`.
@@ -171,6 +210,21 @@ impl Names<'_> {
         }
         targets
     }
+}
+
+/// How many octets of an IPv6 address stand before the IPv4 address in it, by the length of its
+/// prefix (RFC 6052, section 2.2); other lengths count as 96.
+fn prefix_octets(bits: u8) -> u8 {
+    match bits {
+        32 | 40 | 48 | 56 | 64 => bits / 8,
+        _ => 12,
+    }
+}
+
+/// The length of a target's prefix.
+fn target_bits(target: &Target) -> u8 {
+    let ones = u128::from_be_bytes(target.mask).count_ones();
+    u8::try_from(ones).unwrap_or(128)
 }
 
 fn flags_of(action: Action) -> u8 {

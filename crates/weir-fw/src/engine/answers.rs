@@ -82,7 +82,9 @@ impl StatesPrinter {
     fn line<'a>(&'a self, view: &View<'_>, record: &Record, now: u32) -> Line<'a> {
         // A record with both halves is shown as the state of the side where it came in, unless only
         // the other side shows that it is translated.
-        let is_shown_out = record.wire[1].is_some() || !record.has_half(0);
+        let other_family = record.other_family();
+        let is_translated_out = record.wire[1].is_some() && other_family.is_none();
+        let is_shown_out = is_translated_out || !record.has_half(0);
         let half = usize::from(is_shown_out);
         let slot = usize::from(record.interfaces[half]);
         let made_on = self.interfaces.get(slot).map_or("", String::as_str);
@@ -114,6 +116,7 @@ impl StatesPrinter {
             to: end(1),
             from_outside: outside(record, 1, 0),
             to_outside: outside(record, 0, 1),
+            other_family,
             age_s,
             expires_in_s,
             rule,

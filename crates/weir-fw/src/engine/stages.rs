@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_bpf::firewall::layout::{
-    CONTROL_ROUTED, CONTROL_TRANSLATED, control, image, image_flags, table,
+    CONTROL_FAMILIES, CONTROL_ROUTED, CONTROL_TRANSLATED, control, image, image_flags, table,
 };
 use weir_bpf::firewall::{Firewall, Stages};
 use weir_net::Netlink;
@@ -211,7 +211,8 @@ impl Engine {
             flags & image_flags::TRANSLATES != 0 || arena.read64(control::ALIAS_COUNT) > 0;
         let is_over = self.stages.untranslated.look(is_translated);
         if is_over && arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
-            arena.word32(control::FLAGS).fetch_and(!CONTROL_TRANSLATED, Ordering::AcqRel);
+            let both = CONTROL_TRANSLATED | CONTROL_FAMILIES;
+            arena.word32(control::FLAGS).fetch_and(!both, Ordering::AcqRel);
         }
     }
 

@@ -16,7 +16,19 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
     use Dialect::{FreeBsd, OpenBsd};
     use Refusal::*;
     vec![
-        (AfTo, OpenBsd, "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1"),
+        (
+            AfTo,
+            OpenBsd,
+            "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1 route-to 198.51.100.2",
+        ),
+        (AfTo, OpenBsd, "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1 set prio 3"),
+        (AfToPool, OpenBsd, "pass in inet6 af-to inet from 192.0.2.0/28 bitmask"),
+        (
+            AfToPool,
+            OpenBsd,
+            "pass in inet6 af-to inet from 192.0.2.1 to { 198.51.100.1 198.51.100.2 }",
+        ),
+        (AfToNothing, OpenBsd, "pass in inet af-to inet6 from 2001:db8::1"),
         (TranslationAnchor, FreeBsd, "anchor \"a\" {\nnat on em0 from any to any -> (em0)\n}"),
         (NatIn, OpenBsd, "pass in on em0 inet nat-to 192.0.2.1"),
         (NatIn, OpenBsd, "pass out on em0 inet proto tcp to port 80 rdr-to 192.0.2.1"),

@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use weir_rules::diagnostic::{Code, Diagnostic};
-use weir_rules::ir::{Address, Pool, Rule, Rules, Ruleset};
-use weir_rules::value::{Direction, PoolKind};
+use weir_rules::ir::{Address, Pool, PoolHost, PoolPorts, Rule, Rules, Ruleset};
+use weir_rules::value::{Af, Direction, KeepState, PoolKind};
 
 use super::{Found, Refusal, refusal_of_unresolved};
 
@@ -18,7 +18,9 @@ pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let hosts = || pools().flat_map(|pool| &pool.hosts).filter_map(|host| host.address.as_ref());
     let has = |refusal| hosts().any(|address| refusal_of_unresolved(address) == Some(refusal));
     let found = [
-        (Refusal::AfTo, rule.af_to.is_some()),
+        (Refusal::AfTo, rule.af_to.is_some() && has_more(rule)),
+        (Refusal::AfToPool, rule.af_to.is_some() && has_wrong_pools(rule)),
+        (Refusal::AfToNothing, rule.af_to == Some(Af::Inet6) && rule.rdr.is_none()),
         (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
         (Refusal::MapE, any(|pool| pool.map_e.is_some())),
         (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
@@ -28,8 +30,32 @@ pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }
 
-/// Whether a filter rule translates an end that is not translated there. `af-to` is refused
-/// anyhow.
+/// Whether a rule with `af-to` has what its packets cannot have besides.
+fn has_more(rule: &Rule) -> bool {
+    let options = &rule.options;
+    rule.route.is_some()
+        || options.divert.is_some()
+        || options.queue.is_some()
+        || options.set.prio.is_some()
+        || options.keep_state == Some(KeepState::Synproxy)
+}
+
+/// Whether the pools of `af-to` are none of those that the data path has: any but `bitmask` of
+/// sources, and one destination.
+fn has_wrong_pools(rule: &Rule) -> bool {
+    let is_bitmask = |pool: &Pool| pool.kind == Some(PoolKind::Bitmask);
+    let is_one = |pool: &Pool| {
+        let is_network = |host: &PoolHost| matches!(host.address, Some(Address::Network(..)));
+        pool.hosts.len() == 1
+            && pool.hosts.iter().all(is_network)
+            && pool.kind.is_none()
+            && pool.ports == PoolPorts::Default
+    };
+    rule.nat.as_deref().is_some_and(is_bitmask) || rule.rdr.as_deref().is_some_and(|to| !is_one(to))
+}
+
+/// Whether a filter rule translates an end that is not translated there, without `af-to`, which is
+/// for rules with `in`.
 pub(super) fn is_turned_round(rule: &Rule) -> bool {
     let is_out = rule.direction == Some(Direction::Out);
     let is_in = rule.direction == Some(Direction::In);

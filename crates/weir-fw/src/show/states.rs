@@ -73,6 +73,8 @@ pub struct Line<'a> {
     pub from_outside: Option<(IpAddr, u16)>,
     /// Address and port of `to` as it was asked for, where that is translated.
     pub to_outside: Option<(IpAddr, u16)>,
+    /// Its ends as they leave, of the other family: `af-to`.
+    pub other_family: Option<[(IpAddr, u16); 2]>,
     /// Seconds since it was made.
     pub age_s: u64,
     /// Seconds until it ends if no packet comes.
@@ -106,7 +108,11 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     out.push(' ');
     // pf puts the inner side first: where it comes in, that is the destination.
     let (left, right) = if line.is_out { (&line.from, &line.to) } else { (&line.to, &line.from) };
-    if line.is_out {
+    if let Some(ends) = line.other_family {
+        put_translated(out, ends[0], (line.from.address, line.from.port));
+        out.push_str(" -> ");
+        put_translated(out, ends[1], (line.to.address, line.to.port));
+    } else if line.is_out {
         put_from(out, line);
         out.push_str(" -> ");
         put_to(out, line);
@@ -282,6 +288,7 @@ mod tests {
             to,
             from_outside: None,
             to_outside: None,
+            other_family: None,
             age_s: 10,
             expires_in_s: 86_400,
             rule: Some(3),
@@ -349,6 +356,19 @@ mod tests {
             text(&hairpin, 0),
             "all tcp 10.1.0.1:6000 (10.1.0.2:1234) -> 10.1.0.80:8080 (192.0.2.1:80)       \
              ESTABLISHED:ESTABLISHED\n"
+        );
+    }
+
+    #[test]
+    fn a_state_of_two_families_is_shown_as_pfctl_does() {
+        let (client, server) = (end("2001:db8::9", 4000, 4), end("64:ff9b::c000:221", 80, 6));
+        let other = |text: &str, port: u16| (text.parse().unwrap(), port);
+        let other_family = Some([other("192.0.2.1", 50101), other("192.0.2.33", 80)]);
+        let nat64 = Line { other_family, ..line(TCP, "tcp", client, server) };
+        assert_eq!(
+            text(&nat64, 0),
+            "all tcp 192.0.2.1:50101 (2001:db8::9[4000]) -> 192.0.2.33:80 \
+             (64:ff9b::c000:221[80])       FIN_WAIT_1:ESTABLISHED\n"
         );
     }
 

@@ -8,6 +8,7 @@ mod rules;
 mod answers;
 mod counted;
 mod entry;
+mod family;
 mod flips;
 mod forwarding;
 mod fragments;

@@ -383,9 +383,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     }
 
     /// `af-to` (`pf_get_transaddr_af`): the source comes from the first pool. The destination is
-    /// the second pool's address if there is one; towards IPv6 the old one is embedded in it as
-    /// RFC 6052 says, and towards IPv4 it is taken out of the old one at the length of the rule's
-    /// `to` prefix, or of 96 bits.
+    /// that of the second one if there is one: towards IPv6 the old one is embedded in it as RFC
+    /// 6052 says, and towards IPv4 the bits behind its prefix are the last ones of the old one.
+    /// Without one, it is taken out of the old one at the length of the rule's `to` prefix, or of
+    /// 96 bits.
     fn change_family(&mut self, at: u32, rule: &'w Rule, af: Af) -> Result<(), ()> {
         if self.af == af {
             return Ok(());
@@ -400,13 +401,18 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                     _ => 128,
                 };
                 match prefix {
-                    Ip::V6(prefix) if bits < 128 => Ip::V6(embed(prefix, bits, old)),
-                    other => other,
+                    Ip::V6(prefix) => Ip::V6(embed(prefix, bits, old)),
+                    other @ Ip::V4(_) => other,
                 }
             }
-            (Af::Inet, Ip::V6(_), Some(pool)) => {
+            (Af::Inet, Ip::V6(old), Some(pool)) => {
                 let to = (at, Some(PoolEnd::Destination));
-                self.pick(to, pool, af, self.subject.source, &mut None)?.0
+                let (network, host) = self.pick(to, pool, af, self.subject.source, &mut None)?;
+                let bits = match pool.hosts[host].address {
+                    Some(Address::Network(_, bits)) => bits,
+                    _ => 32,
+                };
+                network.with_host_bits(bits, Ip::V4(extract(old, 96)))
             }
             (Af::Inet, Ip::V6(old), None) => {
                 let bits = match rule.to.address {
@@ -438,6 +444,10 @@ fn embedded_octets(bits: u8) -> [usize; 4] {
 }
 
 fn embed(prefix: u128, bits: u8, address: u32) -> u128 {
+    // No RFC says that of longer ones, but pf: the last bits alone are the address's.
+    if bits > 96 {
+        return prefix & mask6(bits) | u128::from(address) & !mask6(bits);
+    }
     let mut octets = (prefix & mask6(bits.min(96))).to_be_bytes();
     for (at, octet) in embedded_octets(bits).into_iter().zip(address.to_be_bytes()) {
         octets[at] = octet;
@@ -518,5 +528,7 @@ mod tests {
             assert_eq!(embed(address(prefix), bits, inside), address(embedded), "{prefix}/{bits}");
             assert_eq!(extract(address(embedded), bits), inside, "{prefix}/{bits}");
         }
+        let address = |text: &str| u128::from(text.parse::<std::net::Ipv6Addr>().unwrap());
+        assert_eq!(embed(address("fd09::aa00"), 120, 0x0a09_0021), address("fd09::aa21"));
     }
 }

@@ -5,6 +5,7 @@ mod changes;
 mod control;
 mod daemon;
 mod divert;
+mod family;
 mod limits;
 mod nat;
 mod network;

@@ -22,16 +22,16 @@ const NAT: &str = "nat on b1 inet from 10.0.1.0/24 to any -> 10.0.2.1\n\
 
 /// Both ends of a frame's packet. Its checksums are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    src: (IpAddr, u16),
-    dst: (IpAddr, u16),
+pub(super) struct Seen {
+    pub(super) src: (IpAddr, u16),
+    pub(super) dst: (IpAddr, u16),
 }
 
-fn address(text: &str) -> IpAddr {
+pub(super) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn seen(frame: &[u8]) -> Seen {
+pub(super) fn seen(frame: &[u8]) -> Seen {
     let bytes = &frame[ETH_BYTES..];
     if bytes[0] >> 4 == 4 {
         let packet = ipv4::Packet::new_checked(bytes).expect("a packet");
@@ -82,12 +82,12 @@ fn forwarded(rig: &Rig, side: usize, frame: &[u8]) -> Seen {
     seen(&verdict.frame)
 }
 
-fn alias_count(rig: &Rig) -> u64 {
+pub(super) fn alias_count(rig: &Rig) -> u64 {
     rig.firewall.arena().read64(control::ALIAS_COUNT)
 }
 
 /// Ends states; gives how many.
-fn kill(rig: &Rig, filter: Filter) -> u64 {
+pub(super) fn kill(rig: &Rig, filter: Filter) -> u64 {
     rig.firewall.sweep_all(Mode::Kill(filter)).expect("the program runs").removed_count
 }
 

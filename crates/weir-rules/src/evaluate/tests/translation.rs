@@ -77,6 +77,15 @@ fn families_change() {
          in on em0 udp 10.1.1.1:4000 > 10.64.0.5:53 =>
             pass @2 state 2001:db8::1,50101>2001:db8:64::a40:5,53",
     );
+    table(
+        OPEN,
+        "pass in inet6 to fd08::/120 af-to inet from 192.0.2.1 to 10.9.0.0/24\n\
+         pass in inet to 10.9.0.0/24 af-to inet6 from 2001:db8::1 to fd09::aa00/120\n",
+        "in on em0 udp [2001:db8::9]:4000 > [fd08::21]:53 =>
+            pass @0 state 192.0.2.1,50101>10.9.0.33,53
+         in on em0 udp 10.1.1.1:4000 > 10.9.0.33:53 =>
+            pass @1 state 2001:db8::1,50101>fd09::aa21,53",
+    );
 }
 
 /// A state table whose turns count, and that has some ports taken.

@@ -54,7 +54,7 @@ interface b1 10.2.0.1/24 broadcast 10.2.0.255 fd02::1/64
 ";
 
 /// Rules of the scenarios that weir does not run, by dialect, and the reason.
-const REFUSED: [(&str, &str, &str); 18] = [
+const REFUSED: [(&str, &str, &str); 16] = [
     ("freebsd", "nat-anchor \"foo\" {\nnat on b1 all -> (b1)\n}\n", "`nat, rdr, binat within"),
     ("freebsd", "nat on b1 inet all -> <t> source-hash\n", "not supported by this pool type"),
     ("freebsd", "nat on b1 inet all -> <t> random\n", "not supported by this pool type"),
@@ -69,8 +69,6 @@ const REFUSED: [(&str, &str, &str); 18] = [
     ("freebsd", "pass in route-to (b1 fd02::/127) random inet6\n", "with a network, a table"),
     ("freebsd", "pass in route-to (b1 10.2.0.2) prefer-ipv6-nexthop\n", "`prefer-ipv6-nexthop`"),
     ("freebsd", "pass in proto tcp divert-to 8000\n", "FreeBSD's divert-to`"),
-    ("openbsd", "pass in to 10.9.0.0/24 af-to inet6 from fd02::1 to fd09::/120\n", "`af-to`"),
-    ("openbsd", "pass in inet6 to fd08::/96 af-to inet from 10.2.0.1\n", "`af-to`"),
     ("openbsd", "anchor \"a\" {\nanchor \"/a\"\n}\n", "`a` contains itself"),
     ("openbsd", "anchor \"a\" {\npass out once\n}\n", "`once`"),
 ];
