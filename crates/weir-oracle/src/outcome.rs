@@ -43,10 +43,16 @@ pub enum DropReason {
     Synproxy,
     /// A pool has no address to give.
     MapFailed,
+    /// It is longer than its way takes, in the family that it changes to.
+    TooBig,
+    /// It has no form in the other family, or no router forwards it there.
+    AfTo,
+    /// Its TTL ends where it would change its family.
+    Ttl,
 }
 
 impl DropReason {
-    /// All of them, in the order of pf's counters.
+    /// All of them, pf's in the order of its counters.
     pub const ALL: &[Self] = &[
         Self::Match,
         Self::BadOffset,
@@ -64,6 +70,9 @@ impl DropReason {
         Self::SrcLimit,
         Self::Synproxy,
         Self::MapFailed,
+        Self::TooBig,
+        Self::AfTo,
+        Self::Ttl,
     ];
 
     /// pf's name.
@@ -86,6 +95,9 @@ impl DropReason {
             Self::SrcLimit => "src-limit",
             Self::Synproxy => "synproxy",
             Self::MapFailed => "map-failed",
+            Self::TooBig => "too-big",
+            Self::AfTo => "af-to",
+            Self::Ttl => "ttl",
         }
     }
 

@@ -109,10 +109,13 @@ pub struct Features {
     /// How many of a hundred rulesets are OpenBSD's with `divert-to` and `divert-reply`, which
     /// translate nothing.
     pub divert_percent: u32,
+    /// How many of a hundred rulesets are OpenBSD's with `af-to`; and packets to hosts of the other
+    /// family, and their answers.
+    pub family_percent: u32,
 }
 
 impl Features {
-    /// Everything, but for what changes sequence numbers, and sockets.
+    /// Everything, but for what changes sequence numbers and families, and sockets.
     pub const ALL: Self = Self {
         quick: true,
         tables: true,
@@ -146,6 +149,7 @@ impl Features {
         gateway_percent: 15,
         modulate_percent: 0,
         divert_percent: 0,
+        family_percent: 0,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -175,6 +179,7 @@ impl Features {
         gateway_percent: 0,
         modulate_percent: 0,
         divert_percent: 0,
+        family_percent: 0,
         ..Self::ALL
     };
 }
@@ -249,7 +254,9 @@ impl Case {
                 events.push(Event::Reload(next));
             }
             let words = traffic.next(&mut draw, features);
-            let is_changed = features.translation_percent > 0 || features.modulate_percent > 0;
+            let is_changed = features.translation_percent > 0
+                || features.modulate_percent > 0
+                || features.family_percent > 0;
             let follows = is_changed && draw.happens(85);
             events.push(Event::Packet(words, follows));
         }

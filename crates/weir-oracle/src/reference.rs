@@ -39,6 +39,10 @@
 //! - What `modulate state` adds to sequence numbers depends on the flow alone, as RFC 6528 has it;
 //!   the first interface that the flow's state covers does it. Of what an ICMP error quotes, the
 //!   sequence number alone is what it was, as in pf.
+//! - A packet that changes its family (`af-to`) does so before it is routed. Both halves of its
+//!   record are made where it came in, and no rule is asked where it leaves; nor of a packet of the
+//!   box's that has the ends of what has changed. What is too long, or at the end of its TTL, is
+//!   answered where it came from.
 //! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
 //!   router in between sent it.
 //! - What comes by a state that `divert-to` or `divert-reply` made is the box's, whoever it is for.
@@ -47,6 +51,7 @@
 //!   the same text; and no longer for others.
 
 mod dissect;
+mod family;
 mod fragments;
 mod key;
 mod rewrite;
@@ -57,7 +62,7 @@ mod trip;
 mod view;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::device::{Device, DeviceError, Network, RuleText};
 use crate::outcome::{Answer, Counters, DropReason, Outcome, Sent, StateInfo};
@@ -328,24 +333,6 @@ impl Reference {
     }
 }
 
-/// Whether no router forwards packets between these (RFC 1122, section 3.2.1.3; RFC 4291, section
-/// 2.5): groups, and addresses that only hold on a link, on a host, or not at all.
-fn is_martian(source: IpAddr, destination: IpAddr) -> bool {
-    let v6 = |address: Ipv6Addr| {
-        address.is_unicast_link_local() || address.is_multicast() || address.to_bits() >> 96 == 0
-    };
-    match (source, destination) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let either = |address: &Ipv4Addr| {
-                address.is_loopback() || address.is_multicast() || address.is_broadcast()
-            };
-            from.octets()[0] == 0 || to.is_unspecified() || either(&from) || either(&to)
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => v6(from) || v6(to),
-        _ => false,
-    }
-}
-
 /// Whether a frame has a tag of 802.1Q or 802.1ad.
 fn is_tagged(frame: &[u8]) -> bool {
     matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
@@ -418,7 +405,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
     let kept = options.keep_state;
     let is_dup = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
     [
-        (rule.af_to.is_some(), "`af-to`"),
         (rule.nat.as_ref().is_some_and(|pool| pool.endpoint_independent), "endpoint-independent"),
         (scrub.reassemble_tcp, "`reassemble tcp`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),

@@ -10,6 +10,8 @@
  * interfaces without link headers.
  *
  * Pieces of a packet, which have no ports, are not put together: they are dropped.
+ *
+ * What has become IPv4 by `af-to`, and XDP has not sent, these programs send (family_skb.h).
  */
 #ifndef WEIR_FW_DIVERT_H
 #define WEIR_FW_DIVERT_H
@@ -82,7 +84,12 @@ static __always_inline int weir_fw_divert_any(struct __sk_buff *skb, bool has_li
 	__u32 number;
 
 	weir_uses_arena();
-	if (skb->pkt_type == PACKET_LOOPBACK || !weir_fw_has_gateways() || !scratch)
+	if (skb->pkt_type == PACKET_LOOPBACK || !scratch)
+		return TCX_NEXT;
+	if (weir_fw_changes_families() && skb->protocol == bpf_htons(WEIR_ETH_TYPE_IPV4) &&
+	    weir_family_may_send(skb, has_link))
+		return weir_family_send_skb(skb, &scratch->packet);
+	if (!weir_fw_has_gateways())
 		return TCX_NEXT;
 	p = weir_fw_begin_skb(skb, scratch, WEIR_FW_IN);
 	p->interface = weir_fw_ifslot(skb->ifindex);

@@ -28,9 +28,15 @@ static __always_inline bool weir_fw_changes_families(void)
 	return weir_fw_control()->flags & WEIR_FW_CONTROL_FAMILIES;
 }
 
-static __always_inline bool weir_is_other_family(__u32 alias_control)
+/* Whether a packet is whole, and its header as short as it may be: no other one changes family. */
+static __always_inline bool weir_family_is_short(const struct weir_fw_packet *p)
 {
-	return alias_control & WEIR_STATE_OTHER_FAMILY;
+	const __u32 more = WEIR_PACKET_FRAGMENT | WEIR_PACKET_OPTIONS | WEIR_PACKET_SAW_FRAGMENT |
+			   WEIR_PACKET_SAW_ROUTING;
+
+	return !(p->flags & more) &&
+	       p->l4_at - p->l3_at == (p->family == WEIR_FW_INET ? sizeof(struct weir_ipv4) :
+								   sizeof(struct weir_ipv6));
 }
 
 /* The protocol that a packet has in the other family. */
@@ -68,6 +74,8 @@ static __always_inline int weir_family_report(__u32 slot, struct weir_fw_hit *hi
 		other->dst[0] = a->addr[1];
 	}
 	hit->flags |= WEIR_HIT_FAMILY;
+	/* It leaves as another packet; as it is nobody has let it out. */
+	hit->covered[WEIR_FW_OUT] = 0;
 	return 0;
 }
 

@@ -72,7 +72,7 @@ static __always_inline bool weir_family_destination(const struct weir_fw_packet 
 /* Whether a packet without a state can become one of the other family. */
 static __always_inline bool weir_family_fits(const struct weir_fw_packet *p)
 {
-	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_ICMP_ERROR) || weir_fw_is_martian(p))
+	if (p->flags & WEIR_PACKET_ICMP_ERROR || !weir_family_is_short(p) || weir_fw_is_martian(p))
 		return false;
 	return p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP ||
 	       weir_pool_is_echo(p);

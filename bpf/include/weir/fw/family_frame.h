@@ -53,15 +53,17 @@ static __always_inline __s32 weir_family_difference(const struct weir_fw_packet 
 	return p->family == WEIR_FW_INET ? bytes : -bytes;
 }
 
-/* Whether the headers of a packet, and of what it quotes, are as short as they may be. */
+/*
+ * Whether the headers of a packet, and of what it quotes, are as short as they may be, and it is
+ * none that no router forwards.
+ */
 static __always_inline bool weir_family_is_plain(const struct weir_fw_packet *p,
 						 const struct weir_fw_packet *quoted)
 {
 	__u32 bytes = weir_fw_ip_header_bytes(p->family);
 
-	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_OPTIONS | WEIR_PACKET_SAW_FRAGMENT |
-			WEIR_PACKET_SAW_ROUTING) ||
-	    p->l4_at - p->l3_at != bytes || p->l3_at > WEIR_FAMILY_LINK_BYTES_MAX)
+	if (!weir_family_is_short(p) || p->l3_at > WEIR_FAMILY_LINK_BYTES_MAX ||
+	    weir_fw_is_martian(p))
 		return false;
 	return !weir_family_is_error(p) || quoted->l4_at - quoted->l3_at == bytes;
 }
@@ -166,7 +168,8 @@ static __always_inline bool weir_family_read(void *ctx, bool is_skb, __u32 famil
 /* Writes one of a family; gives its sum. */
 static __always_inline __u64 weir_family_put(void *to, __u32 family, const __be32 *src,
 					     const __be32 *dst, __u8 protocol,
-					     const struct weir_family_header *header)
+					     const struct weir_family_header *header,
+					     bool is_quoted)
 {
 	struct weir_ipv4 *ip4 = to;
 	struct weir_ipv6 *ip6 = to;
@@ -181,7 +184,7 @@ static __always_inline __u64 weir_family_put(void *to, __u32 family, const __be3
 	ip4->tos = header->tos;
 	ip4->total_bytes = bpf_htons(bytes);
 	/* What may be fragmented has to be told from others. */
-	ip4->id = bytes > WEIR_FAMILY_WHOLE_BYTES ? 0 : bpf_get_prandom_u32();
+	ip4->id = bytes > WEIR_FAMILY_WHOLE_BYTES || is_quoted ? 0 : bpf_get_prandom_u32();
 	ip4->fragment = bytes > WEIR_FAMILY_WHOLE_BYTES ? bpf_htons(WEIR_IPV4_DONT_FRAGMENT) : 0;
 	ip4->ttl = header->ttl;
 	ip4->protocol = protocol;
@@ -304,7 +307,8 @@ static __always_inline __s64 weir_family_headers(void *ctx, bool is_skb,
 		header.message_bytes += p->family == WEIR_FW_INET ? WEIR_FAMILY_BYTES :
 								    -WEIR_FAMILY_BYTES;
 	added = weir_family_pseudo(other, header.message_bytes);
-	weir_family_put(to, other->family, other->src, other->dst, other->protocol, &header);
+	weir_family_put(to, other->family, other->src, other->dst, other->protocol, &header,
+			false);
 	if (weir_family_is_icmp(p)) {
 		struct weir_icmp *icmp = to + at, old;
 
@@ -321,7 +325,7 @@ static __always_inline __s64 weir_family_headers(void *ctx, bool is_skb,
 		/* It went the other way. */
 		added += weir_family_put(to + at + sizeof(struct weir_icmp), other->family,
 					 other->dst, scratch->flow_src,
-					 weir_family_protocol(q->protocol), &quoted);
+					 weir_family_protocol(q->protocol), &quoted, true);
 	}
 	return weir_family_fold(added) + weir_family_minus(removed);
 }

@@ -71,4 +71,49 @@ __noinline int weir_family_skb(struct __sk_buff *skb, struct weir_fw_packet *p _
 	return TCX_NEXT;
 }
 
+/* Counts down the TTL of a packet of IPv4, and its checksum with it. */
+static __always_inline bool weir_family_count_down(struct __sk_buff *skb,
+						   const struct weir_fw_packet *p)
+{
+	__u32 at = p->l3_at + __builtin_offsetof(struct weir_ipv4, ttl);
+	__be16 from, to;
+
+	if (bpf_skb_load_bytes(skb, at, &from, sizeof(from)))
+		return false;
+	/* TTL and protocol are one word. */
+	to = from - bpf_htons(0x0100);
+	return !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0) &&
+	       !bpf_l3_csum_replace(skb,
+				    p->l3_at + __builtin_offsetof(struct weir_ipv4, checksum),
+				    from, to, sizeof(to));
+}
+
+/*
+ * Sends a packet that has become IPv4: as the kernel would, which finds out its neighbour, but that
+ * it asks nobody whose the source is. What it has no way for it gets as it is.
+ */
+__noinline int weir_family_send_skb(struct __sk_buff *skb, struct weir_fw_packet *p __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct bpf_fib_lookup *f;
+
+	if (!scratch)
+		return TCX_DROP;
+	f = &scratch->fib;
+	__builtin_memset(f, 0, sizeof(*f));
+	weir_fw_fib_ask(f, p, skb->ifindex);
+	/* It was compared with the MTU before. */
+	f->tot_len = 0;
+	if (bpf_fib_lookup(skb, f, sizeof(*f), BPF_FIB_LOOKUP_SKIP_NEIGH) !=
+	    BPF_FIB_LKUP_RET_SUCCESS)
+		return TCX_NEXT;
+	/* The kernel takes a link header off. */
+	if (!weir_family_count_down(skb, p) ||
+	    (!p->l3_at && bpf_skb_change_head(skb, sizeof(struct weir_eth), 0))) {
+		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
+		return TCX_DROP;
+	}
+	return bpf_redirect_neigh(f->ifindex, 0, 0, 0);
+}
+
 #endif /* WEIR_FW_FAMILY_SKB_H */

@@ -12,6 +12,7 @@
 #define WEIR_FW_SKB_H
 
 #include <weir/fw/clock.h>
+#include <weir/fw/error.h>
 #include <weir/fw/family_skb.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/fragment.h>
@@ -178,6 +179,52 @@ __noinline int weir_fw_open_skb(struct __sk_buff *skb, const struct weir_fw_pack
 	return weir_fw_fragment_open(&scratch->wire, false);
 }
 
+/* A descriptor of which nothing is known but the hook at which the packet is. */
+static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff *skb,
+								struct weir_fw_scratch *scratch,
+								__u32 direction)
+{
+	struct weir_fw_packet *p = weir_fw_packet_of(scratch);
+
+	p->direction = direction;
+	p->flags = WEIR_PACKET_SKB;
+	p->cpu = bpf_get_smp_processor_id();
+	/* Once: whatever is asked of the ruleset below is asked of this one. */
+	p->ruleset = weir_fw_control()->active;
+	weir_fw_hit_none(&scratch->hit);
+	scratch->scrub[0] = 0;
+	weir_modulate_none(scratch);
+	return p;
+}
+
+/*
+ * Whether a packet of IPv4 is one that af-to has made where it came in: the kernel takes none from
+ * an address of its box, which that has.
+ */
+__noinline int weir_family_may_send(struct __sk_buff *skb, __u32 has_link)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_packet *p, *q;
+
+	if (!scratch)
+		return false;
+	p = weir_fw_begin_skb(skb, scratch, WEIR_FW_IN);
+	if (weir_fw_read_skb(skb, p, has_link) || p->ttl <= WEIR_FW_TTL_LAST)
+		return false;
+	if (weir_family_is_error(p)) {
+		q = &scratch->quoted;
+		if (weir_fw_quoted_ip(skb, true, p, scratch) ||
+		    weir_fw_quoted_ends(skb, true, p, q))
+			return false;
+		q->cpu = p->cpu;
+		weir_error_turn(q);
+		q->hash = weir_fw_hash(q);
+	} else {
+		p->hash = weir_fw_hash(p);
+	}
+	return weir_family_has_come(p, scratch);
+}
+
 /* Rules for a packet whose state, if it has one, does not cover the hook. */
 static __always_inline int weir_fw_judge_new_skb(struct __sk_buff *skb, struct weir_fw_packet *p,
 						 struct weir_fw_hit *hit, __u32 direction)
@@ -254,24 +301,6 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 	if (!drop && is_out)
 		weir_fw_translate_out(p, hit);
 	return drop;
-}
-
-/* A descriptor of which nothing is known but the hook at which the packet is. */
-static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff *skb,
-								struct weir_fw_scratch *scratch,
-								__u32 direction)
-{
-	struct weir_fw_packet *p = weir_fw_packet_of(scratch);
-
-	p->direction = direction;
-	p->flags = WEIR_PACKET_SKB;
-	p->cpu = bpf_get_smp_processor_id();
-	/* Once: whatever is asked of the ruleset below is asked of this one. */
-	p->ruleset = weir_fw_control()->active;
-	weir_fw_hit_none(&scratch->hit);
-	scratch->scrub[0] = 0;
-	weir_modulate_none(scratch);
-	return p;
 }
 
 /*

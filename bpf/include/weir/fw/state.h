@@ -58,7 +58,7 @@ struct weir_fw_hit {
 /* What weir_state_lookup() and weir_state_error() return. */
 enum weir_state_found { WEIR_STATE_MISS, WEIR_STATE_HIT, WEIR_STATE_DROP };
 
-/* What they say to each other besides: the record is of the other family, by the alias numbers[0]. */
+/* What they say besides: the record is of the other family, by the alias numbers[0]. */
 #define WEIR_STATE_ELSEWHERE 3
 
 /* Computes p->hash and asks for the line of its bucket; does not wait for it. */
@@ -103,8 +103,8 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
  * The record of the flow that an ICMP error quotes. `quoted` describes the quoted packet (family,
  * protocol, addresses, ports, and for TCP seq), and is turned round, so that it goes where the
  * error goes; hit is filled for that direction. WEIR_STATE_DROP if the quoted packet lies outside
- * its window. Where the flow is translated, both get the inside destination; of WEIR_STATE_ELSEWHERE
- * weir_family_error() is asked.
+ * its window. Where the flow is translated, both get the inside destination; of what
+ * WEIR_STATE_ELSEWHERE says, weir_family_error() is asked.
  */
 __noinline int weir_state_error(struct weir_fw_packet *p, struct weir_fw_packet *quoted,
 				struct weir_fw_hit *hit);

@@ -242,6 +242,12 @@ static __always_inline bool weir_is_alias(__u32 control)
 	return control & WEIR_STATE_ALIAS;
 }
 
+/* Whether an alias is of another family than its record (family.h). */
+static __always_inline bool weir_is_other_family(__u32 alias_control)
+{
+	return alias_control & WEIR_STATE_OTHER_FAMILY;
+}
+
 /*
  * The control word of a line as weir_state_match() takes it, of records or of aliases; 0, which
  * matches nothing: it is an alias that belongs to nobody, or a record where aliases are meant.
@@ -403,6 +409,13 @@ static __noinline void weir_bucket_hand_over(__u32 slot, __u32 end, __u32 counte
 		weir_account_bytes(s, slot, end & 1) + (count & WEIR_STATE_COUNT_BYTES_MAX);
 }
 
+/* Whether a record's other side is of another family. */
+static __always_inline bool weir_has_two_families(weir_line *s)
+{
+	return s->control & WEIR_STATE_TRANSLATED && s->count[1] &&
+	       weir_is_other_family(weir_state_line(s->count[1])->control);
+}
+
 /*
  * A half's rule has one state less. Returns where its counters of a CPU are, which get the packets;
  * 0: nowhere.
@@ -415,9 +428,9 @@ static __noinline __u32 weir_bucket_settle(__u32 slot, __u32 half, __u32 cpu)
 
 	if (rule == WEIR_FW_RULE_NONE || !at)
 		return 0;
-	/* A rule that made both halves has had one state. */
+	/* A rule that made both halves has had one state; of two families, one half of it. */
 	if (half && weir_half_rule(s, slot, 0) == rule)
-		return at;
+		return weir_has_two_families(s) ? 0 : at;
 	weir_at(struct weir_fw_rule_counters, at)->states_ended++;
 	first = at - cpu * (__u32)sizeof(struct weir_fw_rule_counters);
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);

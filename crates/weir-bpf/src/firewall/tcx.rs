@@ -27,7 +27,8 @@ pub(super) enum Side {
     In,
     /// What leaves.
     Out,
-    /// What comes in and was judged, and may be for a socket of `divert-to`.
+    /// What comes in and was judged, and may be for a socket of `divert-to`, or have changed its
+    /// family by `af-to`.
     Sockets,
 }
 

@@ -245,7 +245,9 @@ pub fn live_counts(firewall: &Firewall) -> LiveCounts {
 
 /// What one state adds: to the rules that made its halves, and to those that translated them.
 fn add_live(counts: &mut LiveCounts, record: &Record) {
-    for half in 0..2 {
+    // Of two families all packets come in, and none is counted again where it leaves.
+    let half_count = if record.other_family().is_some() { 1 } else { 2 };
+    for half in 0..half_count {
         let translator = record.translator[half].filter(|_| record.is_translator_counted[half]);
         let rules = [record.rules[half].filter(|_| record.has_half(half)), translator];
         for id in rules.into_iter().flatten() {

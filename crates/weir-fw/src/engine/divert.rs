@@ -2,11 +2,16 @@
 //! of this one. That is the program that finds the socket, on each interface behind the one that
 //! judges, and a policy rule by which marked packets are taken. Both are there as long as a state
 //! may have such a socket.
+//!
+//! The same program sends what `af-to` has made packets of IPv4 and XDP cannot send, because the
+//! kernel takes none from an address of its box (`family_skb.h`): it is there as long as a state
+//! may be of two families.
 
-use weir_bpf::firewall::layout::SOCKET_MARK;
+use weir_bpf::firewall::layout::{CONTROL_FAMILIES, SOCKET_MARK, control, image_flags};
 use weir_net::Netlink;
 
 use super::{Engine, Refused};
+use crate::compile::Compiled;
 use crate::compile::known::Known;
 
 /// Before the kernel's rules for the main table, behind that for local addresses.
@@ -17,27 +22,56 @@ fn diverts(known: &Known) -> bool {
     known.gateways.held.iter().flatten().any(|gateway| gateway.socket.is_some())
 }
 
+/// Whether a rule changes the family of packets.
+fn changes_families(compiled: &Compiled) -> bool {
+    compiled.flags() & image_flags::FAMILIES != 0
+}
+
 impl Engine {
-    /// Makes everything ready before a ruleset is in effect; nothing if it does not divert.
+    /// Makes everything ready before a ruleset is in effect; nothing if it does not divert, nor
+    /// changes families.
     ///
     /// # Errors
     ///
     /// What the kernel refuses.
-    pub(super) fn begin_to_divert(&mut self, known: &Known) -> Result<(), Refused> {
-        if !diverts(known) {
-            return Ok(());
+    pub(super) fn begin_to_divert(&mut self, compiled: &Compiled) -> Result<(), Refused> {
+        let has_sockets = diverts(&compiled.known);
+        if has_sockets {
+            let netlink = Netlink::open().map_err(Refused::because)?;
+            netlink.take_marked(SOCKET_MARK, RULE_PRIORITY).map_err(Refused::because)?;
         }
-        let netlink = Netlink::open().map_err(Refused::because)?;
-        netlink.take_marked(SOCKET_MARK, RULE_PRIORITY).map_err(Refused::because)?;
-        self.interfaces.attach_divert(&self.firewall).map_err(Refused)
+        if has_sockets || changes_families(compiled) || self.may_change_families() {
+            self.interfaces.attach_divert(&self.firewall).map_err(Refused)?;
+        }
+        Ok(())
     }
 
     /// Takes it away that another ruleset than the one that runs has needed, once nothing does.
     pub(super) fn cease_to_divert(&mut self, other: &Known) {
         if diverts(other) && !diverts(&self.known) {
-            self.interfaces.detach_divert(&self.firewall);
             leave_marked();
+            self.detach_idle_divert();
         }
+    }
+
+    /// The same of a ruleset that is not to run after all.
+    pub(super) fn abandon_divert(&mut self, compiled: &Compiled) {
+        self.cease_to_divert(&compiled.known);
+        if changes_families(compiled) {
+            self.detach_idle_divert();
+        }
+    }
+
+    /// Takes the program off if nothing needs it.
+    pub(super) fn detach_idle_divert(&self) {
+        if !diverts(&self.known) && !self.may_change_families() {
+            self.interfaces.detach_divert(&self.firewall);
+        }
+    }
+
+    /// Whether a state may be of two families.
+    fn may_change_families(&self) -> bool {
+        self.firewall.arena().read32(control::FLAGS) & CONTROL_FAMILIES != 0
     }
 }
 

@@ -280,7 +280,7 @@ impl Engine {
         if let Err(problem) = self.place(&compiled, &coverage, is_strict, &mut warnings) {
             // The first reason is the one to tell.
             drop(self.queues.apply(&queues_before));
-            self.cease_to_divert(&compiled.known);
+            self.abandon_divert(&compiled);
             self.give_up(prepared, document_at)?;
             return Err(problem);
         }
@@ -300,7 +300,7 @@ impl Engine {
         tolerated(self.queues.apply(&compiled.trees), is_strict, warnings)?;
         let attached = self.interfaces.attach(&self.firewall, coverage, is_generic, is_strict);
         warnings.append(&mut attached.map_err(Refused)?);
-        tolerated(self.begin_to_divert(&compiled.known), is_strict, warnings)
+        tolerated(self.begin_to_divert(compiled), is_strict, warnings)
     }
 
     /// Frees what was written for a ruleset that is not to run.

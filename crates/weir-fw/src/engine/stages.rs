@@ -212,7 +212,10 @@ impl Engine {
         let is_over = self.stages.untranslated.look(is_translated);
         if is_over && arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
             let both = CONTROL_TRANSLATED | CONTROL_FAMILIES;
-            arena.word32(control::FLAGS).fetch_and(!both, Ordering::AcqRel);
+            let before = arena.word32(control::FLAGS).fetch_and(!both, Ordering::AcqRel);
+            if before & CONTROL_FAMILIES != 0 {
+                self.detach_idle_divert();
+            }
         }
     }
 

@@ -16,6 +16,7 @@ type End = (IpAddr, u16);
 
 /// The words of a packet with the ends that it has if one of these states translates its flow.
 pub(super) fn translated(words: &str, network: &Network, states: &[StateInfo]) -> String {
+    let before = words;
     let Ok(spec) = FrameSpec::parse(words, &network.facts) else {
         return words.to_owned();
     };
@@ -27,7 +28,10 @@ pub(super) fn translated(words: &str, network: &Network, states: &[StateInfo]) -
             answer(&mut text, &spec.packet, network, states);
         }
     }
-    text.words.join(" ")
+    let after = text.words.join(" ");
+    // What it has besides may not be there in another family.
+    let is_packet = FrameSpec::parse(&after, &network.facts).is_ok();
+    if is_packet { after } else { before.to_owned() }
 }
 
 /// A segment acknowledges what has come to its sender.
@@ -71,6 +75,7 @@ fn answer(text: &mut Text, packet: &Packet, network: &Network, states: &[StateIn
     }
     text.put_end(1, packet.has_ports(), server);
     text.put_end(2, packet.has_ports(), opener);
+    text.put_family(packet.source, server.0);
     text.put_number("id", opener.1);
     text.put_place(network, server.0, opener.0);
 }
@@ -104,11 +109,18 @@ fn error(
     let has_ports = quoted.source_port != 0;
     let reporter = spec.packet.source;
     let is_end = reporter == quoted.destination;
-    let reporter = if is_end { ends[1].0 } else { reporter };
+    let reporter = match (is_end, reporter, ends[1].0) {
+        (true, _, end) => end,
+        // A router of the other family.
+        (_, IpAddr::V6(_), IpAddr::V4(_)) => [203, 0, 113, 250].into(),
+        (_, IpAddr::V4(_), IpAddr::V6(_)) => [0x2001, 0xdb8, 9, 0, 0, 0, 0, 1].into(),
+        _ => reporter,
+    };
     text.put_end(1, false, (reporter, 0));
     text.put_end(2, false, ends[0]);
     text.put_end(3, has_ports, ends[0]);
     text.put_end(4, has_ports, ends[1]);
+    text.put_family(spec.packet.source, reporter);
     text.put_number("inner-id", ends[0].1);
     if is_end {
         text.put_place(network, reporter, ends[0].0);
@@ -139,6 +151,21 @@ impl Text {
         let Some(arrow) = arrows.nth((number - 1) / 2) else { return };
         let at = if number % 2 == 1 { arrow - 1 } else { arrow + 1 };
         self.words[at] = end_text(has_ports, end.0, end.1);
+    }
+
+    /// Words that are other ones in another family.
+    fn put_family(&mut self, before: IpAddr, after: IpAddr) {
+        const WORDS: [[&str; 2]; 2] = [["icmp", "icmp6"], ["unreach/needfrag", "toobig"]];
+        let (from, to) = match (before, after) {
+            (IpAddr::V4(_), IpAddr::V6(_)) => (0, 1),
+            (IpAddr::V6(_), IpAddr::V4(_)) => (1, 0),
+            _ => return,
+        };
+        for word in &mut self.words {
+            if let Some(pair) = WORDS.iter().find(|pair| pair[from] == word) {
+                pair[to].clone_into(word);
+            }
+        }
     }
 
     fn put_number(&mut self, word: &str, number: u16) {

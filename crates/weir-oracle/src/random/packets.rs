@@ -29,7 +29,13 @@ const HOSTS: &[(&str, &str, Side)] = &[
     ("192.0.2.77", "2001:db8:1::77", Side::Firewall),
     ("192.0.2.20", "2001:db8:1::14", Side::Firewall),
 ];
-/// How many of them there are without translation.
+/// Hosts of the other family, as those behind em0 see them.
+const MAPPED: &[(&str, &str, Side)] = &[
+    ("198.51.100.9", "64:ff9b::203.0.113.9", Side::Behind("em1")),
+    ("198.51.100.10", "64:ff9b::203.0.113.10", Side::Behind("em1")),
+    ("198.51.100.5", "64:ff9b::10.2.0.5", Side::Behind("em2")),
+];
+/// How many of the others there are without translation.
 const HOST_COUNT: usize = 9;
 
 /// Addresses that a packet may have which few have.
@@ -147,8 +153,10 @@ fn special(draw: &mut Draw, features: &Features) -> String {
 
 impl Flow {
     fn new(draw: &mut Draw, features: &Features) -> Self {
-        let is_v6 = features.ipv6 && draw.happens(30);
+        let is_mapped = features.family_percent > 0 && draw.happens(75);
+        let is_v6 = features.ipv6 && draw.happens(if is_mapped { 60 } else { 30 });
         let (clients, servers) = match draw.below(4) {
+            _ if is_mapped => (&HOSTS[..3], MAPPED),
             // From within to the world, and from the world to whom it sees of what is within.
             0 | 1 if features.translation_percent > 0 => (&HOSTS[..3], &HOSTS[3..6]),
             2 if features.translation_percent > 0 => (&HOSTS[3..6], &HOSTS[8..]),

@@ -105,7 +105,9 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         text.push_str("table <three> persist\n");
     }
     let translates = features.translation_percent > 0 && draw.happens(features.translation_percent);
+    let changes_family = features.family_percent > 0 && draw.happens(features.family_percent);
     let dialect = match translates {
+        _ if changes_family => Some(Dialect::OpenBsd),
         true => Some(draw.pick(&[Dialect::FreeBsd, Dialect::OpenBsd])),
         false => None,
     };
@@ -129,7 +131,10 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     let options = dialect == Some(Dialect::OpenBsd);
     if options {
         // One at least, by which the dialect is known.
-        text.push_str(&translation::option(draw, features));
+        text.push_str(&match changes_family {
+            true => translation::family_change(draw, features),
+            false => translation::option(draw, features),
+        });
     }
     let count = 1 + draw.below(rule_count.max(1));
     if diverts {
@@ -217,7 +222,9 @@ fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
 
 fn rules(draw: &mut Draw, features: &Features, text: &mut String, body: Body) {
     for _ in 0..body.count {
-        if body.options && draw.happens(20) {
+        if body.options && features.family_percent > 0 && draw.happens(30) {
+            text.push_str(&translation::family_change(draw, features));
+        } else if body.options && draw.happens(20) {
             text.push_str(&translation::option(draw, features));
         } else if features.anchors && body.depth < 2 && draw.happens(8) {
             let head = draw.pick(&[

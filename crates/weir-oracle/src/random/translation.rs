@@ -188,3 +188,48 @@ pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
         _ => format!("{action} on {place} inet6 from 2001:db8::5 to any binat-to 2001:db8:1::77\n"),
     }
 }
+
+/// One that changes the family of what it passes.
+pub(super) fn family_change(draw: &mut Draw, features: &Features) -> String {
+    let quick = if features.quick && draw.happens(30) { " quick" } else { "" };
+    let log = if features.log && draw.happens(15) { " log" } else { "" };
+    let place = draw.pick(&["", "", " on em0", " on em0", " on lan", " on em1"]);
+    let proto = draw.pick(&["", "", "", " proto udp", " proto tcp", " proto { tcp, udp }"]);
+    let options = draw.pick(&["", "", "", " keep state (max 2)", " allow-opts", " flags any"]);
+    // State options belong to the protocols that they are for.
+    let options = if proto != " proto tcp" && options == " flags any" { "" } else { options };
+    if draw.happens(50) {
+        let source = draw.pick(SOURCES6);
+        let source = if source == "2001:db8::/64" { "any" } else { source };
+        let goal = draw.pick(&["64:ff9b::/96", "64:ff9b::/96", "64:ff9b::/96", "any"]);
+        let pool = draw.pick(&[
+            "(em1)",
+            "192.0.2.1",
+            "192.0.2.9 port 6000",
+            "192.0.2.9 port 6000:6003",
+            "192.0.2.8/30 random",
+            "192.0.2.8/30 source-hash",
+            "{ 192.0.2.1, 192.0.2.9 } round-robin",
+            "192.0.2.1 static-port",
+        ]);
+        let to =
+            draw.pick(&["", "", "", "", " to 203.0.113.9", " to 203.0.113.0/28", " to 10.2.0.5"]);
+        return format!(
+            "pass in{log}{quick}{place} inet6{proto} from {source} to {goal}{options} af-to inet \
+             from {pool}{to}\n"
+        );
+    }
+    let goal = draw.pick(&["198.51.100.0/24", "198.51.100.0/24", "198.51.100.9", "any"]);
+    let pool = draw.pick(&[
+        "(em1)",
+        "2001:db8:1::1",
+        "2001:db8:1::9 port 6000",
+        "2001:db8:1::8/126 random",
+        "2001:db8:1::1 static-port",
+    ]);
+    let to = draw.pick(&["2001:db8:2::/120", "2001:db8:2::/120", "2001:db8:2::9", "2001:db8::/32"]);
+    format!(
+        "pass in{log}{quick}{place} inet{proto} from any to {goal}{options} af-to inet6 from \
+         {pool} to {to}\n"
+    )
+}

@@ -17,6 +17,7 @@ use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 pub(crate) const EXTENSION_COUNT_MAX: usize = 19;
 
 const ETHERNET_BYTES: usize = 14;
+const V4_BYTES: usize = 20;
 const V6_BYTES: usize = 40;
 
 /// What a frame is.
@@ -185,6 +186,11 @@ fn number32(bytes: &[u8], at: usize) -> Read<u32> {
     Ok(u32::from(number(bytes, at)?) << 16 | u32::from(number(bytes, at + 2)?))
 }
 
+/// The size of an IP header without anything behind it, of an address's family.
+pub(super) fn header_bytes(address: IpAddr) -> usize {
+    if address.is_ipv4() { V4_BYTES } else { V6_BYTES }
+}
+
 /// Takes a frame apart.
 pub(super) fn dissect(frame: &[u8], direction: Direction, interface: &str) -> Frame {
     let Ok(mut kind) = number(frame, ETHERNET_BYTES - 2) else {
@@ -207,6 +213,9 @@ pub(super) fn dissect(frame: &[u8], direction: Direction, interface: &str) -> Fr
     match read {
         Ok(mut dissected) => {
             dissected.packet.prio = prio;
+            let is_plain = dissected.piece.is_none()
+                && dissected.body_at - dissected.ip_at == header_bytes(dissected.packet.source);
+            dissected.packet.extensions.others = !is_plain;
             Frame::Packet(Box::new(dissected))
         }
         Err(reason) => Frame::Bad(reason),

@@ -121,6 +121,12 @@ impl Record {
         Some(if index == half_index(Direction::In, true) { wire } else { wire.reversed() })
     }
 
+    /// The flow of a record in the other family, if `af-to` has given it one.
+    pub(super) fn other_family(&self, key: Key) -> Option<Key> {
+        let wire = self.halves[1].as_ref()?.wire;
+        (wire.source.0.is_ipv4() != key.source.0.is_ipv4()).then_some(wire)
+    }
+
     /// Whether a key is one of a half's, in either direction.
     fn is_outside(&self, key: Key) -> bool {
         let is_it = |half: &Half| half.wire == key || half.wire == key.reversed();
@@ -262,6 +268,11 @@ impl States {
         let halves = self.records.values().flat_map(|record| record.halves.iter().flatten());
         let mut given = halves.filter_map(|half| half.given);
         given.find(|given| (given.rule, given.source) == (rule, source)).map(|given| given.address)
+    }
+
+    /// Whether a flow is one that `af-to` has made, in its direction.
+    pub(super) fn is_other_family(&self, flow: Key) -> bool {
+        self.records.iter().any(|(key, record)| record.other_family(*key) == Some(flow))
     }
 
     /// The record of a flow as the box routes it, and whether this is its direction.

@@ -1,5 +1,6 @@
 //! One packet's way through the box.
 
+mod families;
 mod pieces;
 
 use std::net::IpAddr;
@@ -14,9 +15,9 @@ use super::rewrite::{Leaving, rewrite};
 use super::states::{self, Given, Half, Record, SourceLimits, Tracking, half_index};
 use super::timeout;
 use super::view::{self, Progress, View};
-use super::{Reference, World, is_martian, tcp};
+use super::{Reference, World, tcp};
 use crate::outcome::{Answer, DropReason, Outcome};
-use weir_rules::evaluate::packet::{ACK, SYN};
+use weir_rules::evaluate::packet::{ACK, SYN, is_martian};
 use weir_rules::evaluate::{
     Actions, Decision, Evaluator, Moment, NewState, NoStates, Packet, Reason, Response,
     RouteChoice, Routes, RuleRef, Translated, Verdict,
@@ -61,6 +62,10 @@ pub(super) struct Trip<'a> {
     state: Option<(Key, bool)>,
     /// Where a rule sends it that has made no state.
     routed: Option<RouteChoice>,
+    /// Its ends in the family that it changes to, and whether it goes to who began its flow.
+    family: Option<(Key, bool)>,
+    /// The frame in that.
+    changed: Option<Vec<u8>>,
     pub(super) is_logged: bool,
 }
 
@@ -106,6 +111,8 @@ impl<'a> Trip<'a> {
             followed: None,
             state: None,
             routed: None,
+            family: None,
+            changed: None,
             is_logged: false,
         }
     }
@@ -181,6 +188,9 @@ impl<'a> Trip<'a> {
 
     /// From the box itself.
     fn leave(&mut self, interface: &str) -> Result<Outcome, Outcome> {
+        if self.has_changed() && !self.evaluator.skips(interface) {
+            return Ok(Outcome::Out(interface.into()));
+        }
         // What has a gateway leaves there, and is judged there unless its state is bound to this
         // interface.
         let kept = self.kept_gateway(interface);
@@ -235,6 +245,9 @@ impl<'a> Trip<'a> {
 
     fn through(&mut self, interface: &str) -> Result<Outcome, Outcome> {
         self.stage(Direction::In, interface)?;
+        if let Some((flow, is_answer)) = self.family {
+            return self.change_family(flow, is_answer);
+        }
         self.inside = self.ends();
         let packet = &self.packet;
         let (device, has_options) = (self.device, packet.extensions.ipv4_options);
@@ -357,6 +370,7 @@ impl<'a> Trip<'a> {
             Reason::StateLimit => DropReason::StateLimit,
             Reason::SourceLimit | Reason::Limiter => DropReason::SrcLimit,
             Reason::Translation | Reason::Route => DropReason::MapFailed,
+            Reason::Family => DropReason::AfTo,
             Reason::Rule
             | Reason::Default
             | Reason::Skip
@@ -387,6 +401,11 @@ impl<'a> Trip<'a> {
         let Some(half) = half else { return };
         self.is_logged |= half.actions.log_all;
         self.act(&half.actions);
+        let other = self.world.states.get(at.0).and_then(|record| record.other_family(at.0));
+        if let Some(other) = other.filter(|_| direction == Direction::In) {
+            self.family = Some(if at.1 { (other, false) } else { (at.0.reversed(), true) });
+            return;
+        }
         let to = if direction == Direction::In { at.0 } else { half.wire };
         self.become_flow(if at.1 { to } else { to.reversed() });
     }
@@ -433,6 +452,13 @@ impl<'a> Trip<'a> {
         record: Option<(Key, bool)>,
     ) -> Stage {
         let becomes = verdict.translation.as_ref().filter(|new| new.takes_effect);
+        if let (Some(new), Some(state)) =
+            (becomes.filter(|new| new.af_to.is_some()), &verdict.state)
+        {
+            self.keep_family(verdict, state, interface, (record, new))?;
+            self.act(&verdict.actions);
+            return Ok(());
+        }
         let mut packet = self.packet.clone();
         if let Some(new) = becomes {
             translate(&mut packet, new);
@@ -669,6 +695,9 @@ impl<'a> Trip<'a> {
 
     /// The frame as it is by now; `is_received`: it came in.
     pub(super) fn rewritten(&self, is_received: bool) -> Vec<u8> {
+        if let Some(changed) = &self.changed {
+            return changed.clone();
+        }
         let is_skipped = self.evaluator.skips(&self.dissected.packet.interface);
         rewrite(
             self.frame,
@@ -695,7 +724,8 @@ impl<'a> Trip<'a> {
             || self.clears_df
             || self.id.is_some()
             || self.progress.modulation.is_some()
-            || self.max_mss.is_some();
+            || self.max_mss.is_some()
+            || self.changed.is_some();
         is_other.then(|| self.rewritten(true))
     }
 }

@@ -12,7 +12,7 @@ use super::{Reference, World};
 use crate::outcome::{Answer, DropReason};
 use weir_rules::evaluate::packet::{ACK, SYN};
 use weir_rules::evaluate::{Mapping, Packet, PoolEnd, RuleId, SourceCount, StateHit, StateView};
-use weir_rules::value::Flush;
+use weir_rules::value::{Direction, Flush};
 use weir_wire::protocol::{ICMP, ICMP6, TCP};
 
 /// Type of an echo request; ICMP has its type where others have the destination port.
@@ -91,7 +91,13 @@ impl View<'_> {
     /// The half of a record that a packet meets, if it is there and holds on its interface.
     fn half_of(&self, packet: &Packet, at: (Key, bool)) -> Option<usize> {
         let index = half_index(packet.direction, at.1);
-        let half = self.world.states.get(at.0)?.halves[index].as_ref()?;
+        let record = self.world.states.get(at.0)?;
+        // What changes its family is let out as what it becomes.
+        let is_out = packet.direction == Direction::Out;
+        if is_out && at.1 && record.other_family(at.0).is_some() {
+            return None;
+        }
+        let half = record.halves[index].as_ref()?;
         let holds = half.interface.as_ref().is_none_or(|interface| *interface == packet.interface);
         holds.then_some(index)
     }

@@ -3,8 +3,8 @@
 
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP};
 
-use super::packet::{ACK, RST, SYN};
-use super::trace::Tracer;
+use super::packet::{ACK, RST, SYN, is_martian};
+use super::trace::{Subject, Tracer};
 use super::verdict::{Decision, NewState, Reason, Response, RouteChoice, Verdict};
 use super::view::RuleId;
 use super::walk::Walk;
@@ -27,8 +27,15 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let rule: Option<&'w Rule> = self.winner.map(|at| self.evaluator.rules[at as usize].rule);
         if let (Some(at), Some(rule)) = (self.winner, rule) {
             self.act(rule);
+            if rule.af_to.is_some() && !self.can_change_family() {
+                return self.decided(Decision::Block, Reason::Family);
+            }
             if self.translate_by(at, rule).is_err() {
                 return self.decided(Decision::Block, Reason::Translation);
+            }
+            let Subject { source, destination, .. } = self.subject;
+            if rule.af_to.is_some() && is_martian(source.into(), destination.into()) {
+                return self.decided(Decision::Block, Reason::Family);
             }
             if rule.log.is_some() {
                 self.log(at);

@@ -1,6 +1,6 @@
 //! A packet as the rules see it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
@@ -50,6 +50,27 @@ pub struct Extensions {
     pub ipv6_options: bool,
     /// An IPv6 routing header.
     pub routing_header: bool,
+    /// Any other header between, or it is the first fragment of a packet.
+    pub others: bool,
+}
+
+/// Whether no router forwards packets between these (RFC 1122, section 3.2.1.3; RFC 4291, section
+/// 2.5): groups, and addresses that only hold on a link, on a host, or not at all.
+#[must_use]
+pub fn is_martian(source: IpAddr, destination: IpAddr) -> bool {
+    let v6 = |address: Ipv6Addr| {
+        address.is_unicast_link_local() || address.is_multicast() || address.to_bits() >> 96 == 0
+    };
+    match (source, destination) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let either = |address: &Ipv4Addr| {
+                address.is_loopback() || address.is_multicast() || address.is_broadcast()
+            };
+            from.octets()[0] == 0 || to.is_unspecified() || either(&from) || either(&to)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => v6(from) || v6(to),
+        _ => false,
+    }
 }
 
 /// A packet at one interface. What a fragment other than the first does not carry (ports, flags,

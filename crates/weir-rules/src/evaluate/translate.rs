@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
 use super::Ip;
+use super::packet::{Extensions, is_martian};
 use super::ready::{List, Place, Ready};
 use super::trace::{Subject, Tracer};
 use super::verdict::Translated;
@@ -307,9 +308,31 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         None
     }
 
+    /// Whether a packet has a form in the other family, and leaves the box as one: TCP, UDP and an
+    /// echo request, whole and without other headers, that nothing has translated yet.
+    pub(super) fn can_change_family(&self) -> bool {
+        let packet = self.packet;
+        let is_message = match packet.protocol {
+            ICMP => packet.icmp.kind == 8,
+            ICMP6 => packet.icmp.kind == 128,
+            protocol => matches!(protocol, TCP | UDP),
+        };
+        let is_plain = !packet.fragment && packet.extensions == Extensions::default();
+        let is_forwarded = !is_martian(packet.source, packet.destination);
+        let (subject, has_ports) = (self.subject, packet.has_ports());
+        let is_itself = IpAddr::from(subject.destination) == packet.destination
+            && (!has_ports || subject.destination_port == packet.destination_port);
+        is_message && is_plain && is_forwarded && is_itself
+    }
+
     fn mapping_is_free(&mut self, source: Ip, source_port: u16) -> bool {
+        let protocol = match (self.packet.protocol, source) {
+            (ICMP6, Ip::V4(_)) => ICMP,
+            (ICMP, Ip::V6(_)) => ICMP6,
+            (protocol, _) => protocol,
+        };
         let mapping = Mapping {
-            protocol: self.packet.protocol,
+            protocol,
             source: source.into(),
             source_port,
             destination: self.subject.destination.into(),

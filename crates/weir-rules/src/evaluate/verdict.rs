@@ -78,6 +78,8 @@ pub enum Reason {
     Translation,
     /// The pool of `route-to` has no address to give.
     Route,
+    /// `af-to`: the packet has no form in the other family, or no router forwards it there.
+    Family,
 }
 
 impl Reason {
@@ -98,6 +100,7 @@ impl Reason {
             Self::Limiter => "limiter",
             Self::Translation => "map-failed",
             Self::Route => "no-route",
+            Self::Family => "af-to",
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn conclusion(verdict: &Verdict<'_>, printer: &Printer<'_>, place: Pl
         Reason::SourceLimit => format!("{decision}: the source is over a limit of {by}"),
         Reason::Limiter => format!("{decision}: a limiter has no room, and says block"),
         Reason::Translation => format!("{decision}: a pool has no address or port to give"),
+        Reason::Family => format!("{decision}: the packet cannot change its family by {by}"),
         Reason::Route => format!("{decision}: the route of {by} has no address to give"),
     }
 }

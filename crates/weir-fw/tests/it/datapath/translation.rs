@@ -417,7 +417,7 @@ fn a_translation_outlives_a_reload_and_ends_with_its_state() {
 }
 
 /// What the rule that begins with some words has counted, states that live included.
-fn counts(rig: &Rig, known: &Known, words: &str) -> RuleCounts {
+pub(super) fn counts(rig: &Rig, known: &Known, words: &str) -> RuleCounts {
     let mut rules = known.rules.iter();
     let found = rules.find(|(key, _)| key.text.starts_with(words));
     let (_, id) = found.unwrap_or_else(|| panic!("no rule `{words}`: {:?}", known.rules));

@@ -97,6 +97,7 @@ fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: b
         }
         let may_choose = features.translation_percent == 100
             || features.modulate_percent == 100
+            || features.family_percent == 100
             || features.rewrites;
         let pair_count_min = if may_choose { CHOSEN_COUNT_MIN } else { PAIR_COUNT_MIN };
         let (mut tally, end) = (Tally { pair_count_min, ..Tally::default() }, soak_end());
@@ -173,6 +174,18 @@ fn rulesets_that_modulate_treat_packets_alike() {
 fn rulesets_with_sockets_treat_packets_alike() {
     let features = Features { translation_percent: 0, divert_percent: 100, ..Features::ALL };
     compare("sockets", &features, 31 << 32, false);
+}
+
+#[test]
+fn rulesets_that_change_families_treat_packets_alike() {
+    let features = Features {
+        rewrites: false,
+        translation_percent: 30,
+        gateway_percent: 0,
+        family_percent: 100,
+        ..Features::ALL
+    };
+    compare("families", &features, 37 << 32, false);
 }
 
 #[test]

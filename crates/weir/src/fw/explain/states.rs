@@ -85,7 +85,13 @@ impl States {
             Direction::Out => (after, before),
         };
         self.wire.insert(key(wire), at);
-        self.stack.insert(key(stack), at);
+        if is_other_family(wire.0, stack.0) {
+            // Its answers come in by the other family, and nothing of it is judged going out.
+            let protocol = other_protocol(packet.protocol);
+            self.wire.insert(Key::new(Direction::In, protocol, stack.1, stack.0), at);
+        } else {
+            self.stack.insert(key(stack), at);
+        }
         self.states.push(State {
             rule: new.rule.map(|rule| rule.id),
             allow_opts: verdict.actions.allow_opts,
@@ -107,10 +113,11 @@ impl States {
             Direction::In => (state.wire, state.stack),
             Direction::Out => (state.stack, state.wire),
         };
-        let (from, to) = if packet.direction == state.direction {
-            (from, to)
-        } else {
-            ((from.1, from.0), (to.1, to.0))
+        let is_answer = is_other_family(state.wire.0, (packet.source, 0));
+        let (from, to) = match (is_answer, packet.direction == state.direction) {
+            (true, _) => ((state.stack.1, state.stack.0), (state.wire.1, state.wire.0)),
+            (false, true) => (from, to),
+            (false, false) => ((from.1, from.0), (to.1, to.0)),
         };
         let text =
             |(address, port)| end_text(packet.has_ports() || packet.is_icmp(), address, port);
@@ -170,6 +177,20 @@ impl StateView for States {
         let source = (mapping.source, mapping.source_port);
         let destination = (mapping.destination, port);
         !self.wire.contains_key(&Key::new(Direction::Out, mapping.protocol, source, destination))
+    }
+}
+
+/// Whether two ends are of different families.
+fn is_other_family(one: End, other: End) -> bool {
+    one.0.is_ipv4() != other.0.is_ipv4()
+}
+
+/// The protocol that a packet has in the other family.
+fn other_protocol(protocol: u8) -> u8 {
+    match protocol {
+        ICMP => ICMP6,
+        ICMP6 => ICMP,
+        other => other,
     }
 }
 

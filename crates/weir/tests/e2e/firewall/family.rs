@@ -11,7 +11,7 @@ use super::nat::{self, datagrams, ip, program, seen, seen_of_datagram, who_datag
 use super::network::{
     IMPATIENCE, Network, PATIENCE, SERVER, SERVER6, connect_from, echo_server, plain_frames,
 };
-use crate::common::{assert_exit, can_run_lab, stderr, stdout};
+use crate::common::{assert_exit, can_run_lab, stdout};
 use crate::turns::beside;
 
 /// The server as IPv6 clients see it.
@@ -245,14 +245,33 @@ fn families_change_where_there_is_no_xdp() {
 fn what_becomes_of_a_packet_that_changes_family_is_explained() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("pf.conf");
-    std::fs::write(&path, NAT64.replace("(egress:0)", "10.2.0.1")).expect("writable");
+    let rules = NAT64.replace("(egress:0)", "10.2.0.1 port 6000");
+    std::fs::write(&path, rules).expect("writable");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["fw", "explain", "--dialect", "openbsd", "--states"]).arg(&path);
-    command.args(["--packet", "in on b0 tcp [fd01::2]:4000 > [64:ff9b::10.2.0.2]:80 S"]);
+    for packet in [
+        "in on b0 tcp [fd01::2]:4000 > [64:ff9b::10.2.0.2]:80 S",
+        "in on b1 tcp 10.2.0.2:80 > 10.2.0.1:6000 SA",
+        "in on b1 tcp 10.2.0.2:80 > 10.2.0.1:6001 SA",
+        "in on b0 fragment udp fd01::2 > 64:ff9b::10.2.0.2",
+    ] {
+        command.args(["--packet", packet]);
+    }
     let output = command.output().expect("it runs");
     assert_exit(&output, 0);
-    let said = stdout(&output) + &stderr(&output);
-    for words in ["pass by @1", "becomes 10.2.0.1:", "becomes 10.2.0.2:80", "becomes inet"] {
-        assert!(said.contains(words), "{words}: {said}");
+    let said = stdout(&output);
+    let of_packets: Vec<&str> = said.split("packet: ").collect();
+    for (number, words) in [
+        (1, "pass by @1"),
+        (1, "source [fd01::2]:4000 becomes 10.2.0.1:6000"),
+        (1, "destination [64:ff9b::a02:2]:80 becomes 10.2.0.2:80"),
+        (1, "the packet becomes inet"),
+        (2, "belongs to a state"),
+        (2, "source 10.2.0.2:80 becomes [64:ff9b::a02:2]:80"),
+        (2, "destination 10.2.0.1:6000 becomes [fd01::2]:4000"),
+        (3, "block by @0"),
+        (4, "block: the packet cannot change its family by @1"),
+    ] {
+        assert!(of_packets[number].contains(words), "{words}: {said}");
     }
 }
