@@ -39,6 +39,16 @@ static __always_inline bool weir_family_is_short(const struct weir_fw_packet *p)
 								   sizeof(struct weir_ipv6));
 }
 
+/*
+ * Whether a packet that has come in changes its family. What follows its first fragment goes where
+ * that has gone, as it is: none has changed.
+ */
+static __always_inline bool weir_family_changes(const struct weir_fw_packet *p,
+						const struct weir_fw_hit *hit)
+{
+	return hit->flags & WEIR_HIT_FAMILY && !(p->flags & WEIR_PACKET_FOLLOWS);
+}
+
 /* The protocol that a packet has in the other family. */
 static __always_inline __u8 weir_family_protocol(__u8 protocol)
 {

@@ -624,7 +624,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 			return result;
 		if (weir_fw_scrub_ingress(ctx, p, scratch->scrub[0]))
 			return weir_fw_drop(p, WEIR_DROP(SHORT));
-		if (hit->flags & WEIR_HIT_FAMILY && !is_skipped)
+		if (weir_family_changes(p, hit) && !is_skipped)
 			return weir_family_ingress(ctx, p, hit);
 	}
 	return weir_fw_leave(ctx, p, hit, scratch);

@@ -328,7 +328,7 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		return weir_proxy_greet_skb(skb, p);
 	if (drop)
 		return weir_fw_refuse_skb(skb, p, hit, drop);
-	if (direction == WEIR_FW_IN && hit->flags & WEIR_HIT_FAMILY)
+	if (direction == WEIR_FW_IN && weir_family_changes(p, hit))
 		return weir_family_skb(skb, p, hit);
 	/* What is for many goes where the kernel sends it. */
 	if (direction == WEIR_FW_OUT && weir_fw_is_martian(p))

@@ -16,12 +16,8 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
     use Dialect::{FreeBsd, OpenBsd};
     use Refusal::*;
     vec![
-        (
-            AfTo,
-            OpenBsd,
-            "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1 route-to 198.51.100.2",
-        ),
-        (AfTo, OpenBsd, "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1 set prio 3"),
+        (AfTo, OpenBsd, "pass in inet6 af-to inet from 192.0.2.1 route-to 198.51.100.2"),
+        (AfTo, OpenBsd, "pass in inet6 af-to inet from 192.0.2.1 set prio 3"),
         (AfToPool, OpenBsd, "pass in inet6 af-to inet from 192.0.2.0/28 bitmask"),
         (
             AfToPool,

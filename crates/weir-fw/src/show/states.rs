@@ -108,19 +108,7 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     out.push(' ');
     // pf puts the inner side first: where it comes in, that is the destination.
     let (left, right) = if line.is_out { (&line.from, &line.to) } else { (&line.to, &line.from) };
-    if let Some(ends) = line.other_family {
-        put_translated(out, ends[0], (line.from.address, line.from.port));
-        out.push_str(" -> ");
-        put_translated(out, ends[1], (line.to.address, line.to.port));
-    } else if line.is_out {
-        put_from(out, line);
-        out.push_str(" -> ");
-        put_to(out, line);
-    } else {
-        put_to(out, line);
-        out.push_str(" <- ");
-        put_from(out, line);
-    }
+    put_ends(out, line);
     out.push_str("       ");
     put_phases(out, line.protocol, left.phase, right.phase);
     out.push('\n');
@@ -167,6 +155,23 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
         if line.interface != line.made_on {
             let _ = writeln!(out, "   origif: {}", line.made_on);
         }
+    }
+}
+
+/// Both ends, in the order of pf.
+fn put_ends(out: &mut String, line: &Line<'_>) {
+    if let Some(ends) = line.other_family {
+        put_translated(out, ends[0], (line.from.address, line.from.port));
+        out.push_str(" -> ");
+        put_translated(out, ends[1], (line.to.address, line.to.port));
+    } else if line.is_out {
+        put_from(out, line);
+        out.push_str(" -> ");
+        put_to(out, line);
+    } else {
+        put_to(out, line);
+        out.push_str(" <- ");
+        put_from(out, line);
     }
 }
 

@@ -298,7 +298,7 @@ fn error6(from: &Ends, kind: u8, code: u8, word: u32, quoted: &[u8]) -> Vec<u8> 
 
 /// What an error says: its source, type and code, the word behind them, and what it quotes. Its
 /// checksums are right.
-fn told(packet: &[u8]) -> (IpAddr, [u8; 2], u32, Vec<u8>) {
+fn said_by(packet: &[u8]) -> (IpAddr, [u8; 2], u32, Vec<u8>) {
     let (source, message): (IpAddr, &[u8]) = if packet[0] >> 4 == 4 {
         let view = ipv4::Packet::new_checked(packet).expect("a packet");
         let header = ipv4::Repr::parse(&view).expect("the header's checksum is right");
@@ -344,7 +344,7 @@ fn errors_of_ipv4_become_those_of_ipv6() {
                 continue;
             };
             assert_eq!(verdict.action, REDIRECT, "{kind}/{code}");
-            let (source, is, word, inner) = told(&verdict.frame[ETH_BYTES..]);
+            let (source, is, word, inner) = said_by(&verdict.frame[ETH_BYTES..]);
             assert_eq!((is, word), ([kind6, code6], word6), "{kind}/{code}");
             assert_eq!(source, address("64:ff9b::10.0.2.77"), "who has said it");
             // It quotes what the client has sent, but for TTL and checksums.
@@ -355,7 +355,7 @@ fn errors_of_ipv4_become_those_of_ipv6() {
         // The server itself.
         let server = from_right("10.0.2.2", "10.0.2.1");
         let verdict = rig.receive(1, &error4(&server, 3, 3, 0, &quoted));
-        assert_eq!(told(&verdict.frame[ETH_BYTES..]).0, address(SERVER));
+        assert_eq!(said_by(&verdict.frame[ETH_BYTES..]).0, address(SERVER));
     }
     let quoted = vec![0x45; 28];
     let router = from_right("10.0.2.77", "10.0.2.1");
@@ -387,7 +387,7 @@ fn errors_of_ipv6_become_those_of_ipv4() {
             continue;
         };
         assert_eq!(verdict.action, REDIRECT, "{kind}/{code}");
-        let (source, is, word, inner) = told(&verdict.frame[ETH_BYTES..]);
+        let (source, is, word, inner) = said_by(&verdict.frame[ETH_BYTES..]);
         assert_eq!((is, word), ([kind4, code4], word4), "{kind}/{code}");
         assert_eq!(source, address("10.0.2.1"));
         let packet = ipv4::Packet::new_checked(&inner[..]).expect("the quoted packet");
@@ -404,13 +404,13 @@ fn errors_about_ipv4_flows_come_from_ipv6() {
     let (there, quoted) = forwarded(&rig, 0, &ends.udp((1000, 53), b"12345"));
     let router = from_right("fd00:2::77", "fd00:2::1");
     let verdict = rig.receive(1, &error6(&router, 2, 0, 1400, &quoted));
-    let (source, is, word, inner) = told(&verdict.frame[ETH_BYTES..]);
+    let (source, is, word, inner) = said_by(&verdict.frame[ETH_BYTES..]);
     assert_eq!((source, is, word), (address("192.0.2.33"), [3, 4], 1380));
     assert_eq!(inner[12..24], ends.udp((1000, 53), b"12345")[ETH_BYTES + 12..ETH_BYTES + 24]);
     let answer = from_right("fd00:2::64:0:c000:221", "fd00:2::1").udp((53, there.src.1), b"67");
     let (_, quoted) = forwarded(&rig, 1, &answer);
     let verdict = rig.receive(0, &error4(&ends, 3, 3, 0, &quoted));
-    assert_eq!(told(&verdict.frame[ETH_BYTES..]).0, address("fd00:2::1"));
+    assert_eq!(said_by(&verdict.frame[ETH_BYTES..]).0, address("fd00:2::1"));
 }
 
 #[test]
@@ -462,12 +462,12 @@ fn where_the_ttl_ends_who_has_sent_it_is_told() {
     let frame = client().ttl(1).udp((1000, 53), b"1234");
     let verdict = rig.receive(0, &frame);
     assert_eq!((verdict.action, rig.dropped(0, IN, "ttl")), (REDIRECT, 1));
-    let (source, is, _, inner) = told(&verdict.frame[ETH_BYTES..]);
+    let (source, is, _, inner) = said_by(&verdict.frame[ETH_BYTES..]);
     assert_eq!((source, is), (address("fd00:1::1"), [3, 0]));
     assert_eq!(inner, frame[ETH_BYTES..]);
     let frame = Ends::new("10.0.1.2", "192.0.2.33").ttl(1).udp((1000, 53), b"1234");
     let verdict = rig.receive(0, &frame);
-    let (source, is, _, inner) = told(&verdict.frame[ETH_BYTES..]);
+    let (source, is, _, inner) = said_by(&verdict.frame[ETH_BYTES..]);
     assert_eq!((source, is), (address("10.0.1.1"), [11, 0]));
     assert_eq!(inner, frame[ETH_BYTES..]);
 }
@@ -487,13 +487,13 @@ fn what_is_too_long_for_its_way_is_answered_in_its_family() {
     let (_, packet) = forwarded(&rig, 0, &client().udp((1, 2), &[0; 1420 - 48]));
     assert_eq!(packet[4..8], [0, 0, 0x40, 0], "it is not to be cut up");
     let verdict = rig.receive(0, &client().udp((1, 2), &[0; 1421 - 48]));
-    let (source, is, mtu, _) = told(&verdict.frame[ETH_BYTES..]);
+    let (source, is, mtu, _) = said_by(&verdict.frame[ETH_BYTES..]);
     assert_eq!((source, is, mtu), (address("fd00:1::1"), [2, 0], 1420));
     assert_eq!(rig.dropped(0, IN, "too-big"), 1);
     let ends = Ends::new("10.0.1.2", "192.0.2.33");
     assert_eq!(rig.receive(0, &ends.udp((1, 2), &[0; 1380 - 28])).action, REDIRECT);
     let verdict = rig.receive(0, &ends.udp((1, 2), &[0; 1381 - 28]));
-    let (source, is, mtu, _) = told(&verdict.frame[ETH_BYTES..]);
+    let (source, is, mtu, _) = said_by(&verdict.frame[ETH_BYTES..]);
     assert_eq!((source, is, mtu), (address("10.0.1.1"), [3, 4], 1380));
     assert_eq!(rig.dropped(0, IN, "too-big"), 2);
 }
@@ -548,10 +548,10 @@ fn packets_of_the_kernel_change_too() {
         assert_eq!(seen(&back.frame).dst, (address("fd00:1::2"), 1000));
         let router = from_right("10.0.2.77", "10.0.2.1");
         let error = rig.enter(1, &error4(&router, 3, 4, 1400, quote(&there.frame)));
-        let (source, is, mtu, _) = told(&error.frame[ETH_BYTES..]);
+        let (source, is, mtu, _) = said_by(&error.frame[ETH_BYTES..]);
         assert_eq!((source, is, mtu), (address("64:ff9b::10.0.2.77"), [2, 0], 1420));
         let error = rig.enter(0, &error6(&client(), 1, 4, 0, quote(&back.frame)));
-        assert_eq!(told(&error.frame[ETH_BYTES..]).1, [3, 3]);
+        assert_eq!(said_by(&error.frame[ETH_BYTES..]).1, [3, 3]);
     }
     let ends = Ends::new("10.0.1.2", "192.0.2.33");
     let mut frame = ends.udp((2000, 53), &[7; 501]);

@@ -188,6 +188,7 @@ fn the_mtu_of_the_other_family_is_learnt() {
     };
     super::network::wait_until("the MTU is learnt", is_learnt);
     assert!(net.dropped("too-big") > 0, "{route}");
+    let socket = datagrams(&net.client, "[fd01::2]:0", MAPPED, 5353);
     assert_eq!(seen_of_datagram(&socket, 1300).ip().to_string(), "10.2.0.1");
 }
 
