@@ -206,7 +206,8 @@ __noinline int weir_family_may_send(struct __sk_buff *skb, __u32 has_link)
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_packet *p, *q;
 
-	if (!scratch)
+	/* Nor does it forward what is for the MAC address of somebody else, or for many. */
+	if (!scratch || skb->pkt_type != PACKET_HOST)
 		return false;
 	p = weir_fw_begin_skb(skb, scratch, WEIR_FW_IN);
 	if (weir_fw_read_skb(skb, p, has_link) || p->ttl <= WEIR_FW_TTL_LAST)

@@ -44,7 +44,7 @@ static __always_inline bool weir_sweep_end_fits(const struct weir_fw_sweep *r, _
 __noinline int weir_sweep_outside_fits(const struct weir_fw_sweep *r __arg_nonnull, __u32 slot)
 {
 	weir_line *s = weir_state_line(slot);
-	__u32 half, end, words, differ, i;
+	__u32 half, end, words, differ, i, version = r->flags & 0xff;
 
 	if (!(s->control & WEIR_STATE_TRANSLATED))
 		return false;
@@ -55,6 +55,8 @@ __noinline int weir_sweep_outside_fits(const struct weir_fw_sweep *r __arg_nonnu
 		if (!s->count[half])
 			continue;
 		a = weir_alias_at(s->count[half]);
+		if (version && version != (a->control & WEIR_STATE_IPV6 ? 6 : 4))
+			continue;
 		end = !half;
 		addr = a->addr + end;
 		words = 1;
@@ -62,7 +64,9 @@ __noinline int weir_sweep_outside_fits(const struct weir_fw_sweep *r __arg_nonnu
 			addr = weir_addresses_at(a->addr[1])->addr[end];
 			words = 4;
 		}
-		for (differ = 0, i = 0; i < 4; i++)
+		/* Of another family they are never the same. */
+		differ = weir_is_other_family(a->control);
+		for (i = 0; i < 4; i++)
 			if (i < words)
 				differ |= addr[i] ^ a->inside[i];
 		if (differ && weir_sweep_end_fits(r, 0, addr, a->port[end], words))
@@ -80,7 +84,8 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 	__u32 interface = r->flags >> WEIR_SWEEP_INTERFACE_SHIFT & 0xff;
 	__u32 __weir_arena *one = s->addr, *two = s->addr + 1;
 
-	if (version && version != (is_ipv6 ? 6 : 4))
+	/* An address outside may be of another family. */
+	if (version && version != (is_ipv6 ? 6 : 4) && !(r->flags & WEIR_SWEEP_OUTSIDE))
 		return false;
 	if (protocol && protocol != (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff))
 		return false;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_bpf::firewall::layout::{
     INTERFACE_ATTACHED, INTERFACE_PRESENT, control, interface, table,
 };
-use weir_bpf::firewall::sweep::Filter;
+use weir_bpf::firewall::sweep::{Ends as Selected, Filter};
 use weir_fw::states::View;
 use weir_rules::Dialect;
 use weir_wire::{checksum, ipv4, ipv6};
@@ -113,6 +113,21 @@ fn a_datagram_goes_from_ipv6_to_ipv4_and_back() {
     let over = counts(&rig, &known, "pass in on b0");
     assert_eq!((over.packet_count, over.state_count), ([4, 3], 0));
     assert_eq!(rig.receive(1, &stranger).action, DROP);
+}
+
+#[test]
+fn a_state_ends_by_the_address_that_it_has_in_the_other_family() {
+    let Some(rig) = rig("natoutside", NAT64) else { return };
+    let outside = |last: u8| {
+        let mut source = Selected::default();
+        source.address[..4].copy_from_slice(&[10, 0, 2, last]);
+        source.mask[..4].fill(0xff);
+        Filter { ip_version: 4, source, is_outside: true, ..Filter::default() }
+    };
+    forwarded(&rig, 0, &client().udp((1000, 53), b""));
+    assert_eq!(kill(&rig, outside(2)), 0, "it is asked for, and not given");
+    assert_eq!(kill(&rig, outside(1)), 1);
+    assert_eq!(alias_count(&rig), 0);
 }
 
 #[test]
