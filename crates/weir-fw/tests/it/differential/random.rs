@@ -179,9 +179,9 @@ fn rulesets_with_sockets_treat_packets_alike() {
 #[test]
 fn rulesets_that_change_families_treat_packets_alike() {
     let features = Features {
-        rewrites: false,
         translation_percent: 30,
         gateway_percent: 0,
+        modulate_percent: 30,
         family_percent: 100,
         ..Features::ALL
     };
