@@ -30,6 +30,7 @@ impl Trip<'_> {
         let is_its = |at: &(Key, bool)| at.0 == comes || at.0 == comes.reversed();
         let found = record.filter(is_its).or_else(|| self.world.states.find(comes));
         if found.is_some_and(|at| !self.is_reopened(at.0)) {
+            self.check_limit(state)?;
             return blocked(DropReason::StateInsert);
         }
         let at = (self.open(state, (comes, other), found.map(|at| at.0))?, true);
