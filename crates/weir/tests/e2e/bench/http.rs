@@ -61,7 +61,9 @@ fn the_benchmark_runs_and_reports() {
             }
             continue;
         }
-        assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
+        // What so few connections need may fit into what the process had before.
+        let least = if name == MEMORY { 0.0 } else { f64::MIN_POSITIVE };
+        assert!(entry["value"].as_f64().is_some_and(|value| value >= least), "{entry}");
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
     }
     // Neither is a share.
