@@ -310,6 +310,8 @@ __noinline int weir_quick_scrub(__u32 ruleset, __u32 in, __u32 out, __u32 slot, 
 			return false;
 	}
 	scratch->scrub[WEIR_FW_IN] = first;
+	/* What has been done on the way in need not be done again. */
+	last &= ~(first & WEIR_SCRUB_ONCE);
 	scratch->scrub[WEIR_FW_OUT] = weir_fw_skips(ruleset, out) ? 0 : last;
 	return true;
 }

@@ -99,6 +99,9 @@ static __always_inline void weir_scrub_ipv4(struct weir_ipv4 *ip, __u64 word)
 	if (weir_scrub_has(word, WEIR_FW_SCRUB_RANDOM_ID_SHIFT) &&
 	    !(fragment & bpf_htons(WEIR_IPV4_FRAGMENT_MASK)))
 		id = bpf_get_prandom_u32();
+	/* Most packets are as they are meant to be. */
+	if (tos == ip->tos && ttl == ip->ttl && fragment == ip->fragment && id == ip->id)
+		return;
 	/* TOS is the lower byte of its word, TTL the upper one. */
 	change = weir_sum_change(bpf_htons(ip->tos), bpf_htons(tos)) +
 		 weir_sum_change(bpf_htons(ip->ttl << 8), bpf_htons(ttl << 8)) +

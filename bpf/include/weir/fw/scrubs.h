@@ -23,6 +23,10 @@
 	(~(WEIR_SCRUB_SYNS | WEIR_SCRUB_QUEUES | WEIR_SCRUB_PRIOS | WEIR_SCRUB_REASSEMBLE | \
 	   WEIR_SCRUB_TIMESTAMPS))
 
+/* Of a word: what a second time changes nothing, or not for the better. */
+#define WEIR_SCRUB_ONCE                                                                         \
+	(1ull << WEIR_FW_SCRUB_NO_DF_SHIFT | 1ull << WEIR_FW_SCRUB_RANDOM_ID_SHIFT)
+
 static __always_inline __u64 __weir_arena *weir_scrub_at(__u32 number)
 {
 	return weir_at(__u64, WEIR_FW_SCRUBS_AT +
