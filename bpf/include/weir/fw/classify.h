@@ -192,7 +192,7 @@ static __always_inline void weir_fw_classify_header(const struct weir_fw_packet 
 		set = classes->fragment;
 	else if (p->protocol == WEIR_PROTOCOL_TCP)
 		set = *weir_at(__u32, ruleset + classes->tcp_at + p->tcp_flags * 4);
-	else if (p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6)
+	else if (weir_is_icmp(p->protocol))
 		set = *weir_at(__u32, ruleset + classes->icmp_at + p->icmp_type * 4);
 	sets[WEIR_FW_SET_HEADER].base = ruleset + set;
 	if (fragment ||

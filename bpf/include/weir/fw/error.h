@@ -90,23 +90,13 @@ __noinline int weir_family_error(const struct weir_fw_packet *p __arg_nonnull,
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 alias = hit->numbers[0];
-	struct weir_fw_packet *other;
-	int result;
 
 	weir_hit_clear(hit);
 	if (!scratch)
 		return WEIR_STATE_MISS;
-	other = &scratch->other;
-	weir_family_inside(other, along, alias);
-	result = weir_error_find(p, other, hit, alias);
-	if (result != WEIR_STATE_HIT)
-		return result;
-	if (!hit->covered[WEIR_FW_IN] || !weir_family_leads(alias, along, WEIR_MATCH_REVERSE)) {
-		weir_hit_clear(hit);
-		return WEIR_STATE_MISS;
-	}
-	hit->flags |= WEIR_HIT_FAMILY;
-	return WEIR_STATE_HIT;
+	weir_family_inside(&scratch->other, along, alias);
+	return weir_family_found(along, hit, alias,
+				 weir_error_find(p, &scratch->other, hit, alias));
 }
 
 __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,

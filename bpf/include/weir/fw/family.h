@@ -57,6 +57,23 @@ static __always_inline __u8 weir_family_protocol(__u8 protocol)
 	return protocol == WEIR_PROTOCOL_ICMPV6 ? WEIR_PROTOCOL_ICMP : protocol;
 }
 
+/* The addresses of both ends of one side: IPv4's, or those in the slot of IPv6's. */
+static __always_inline void weir_family_ends(__be32 *end_0, __be32 *end_1, bool is_ipv6,
+					     __u32 slot, __be32 first, __be32 second)
+{
+	struct weir_state_v6 __weir_arena *v6 = weir_addresses_at(slot);
+
+	if (is_ipv6) {
+		weir_copy_address(end_0, v6->addr[0]);
+		weir_copy_address(end_1, v6->addr[1]);
+		return;
+	}
+	end_0[0] = first;
+	end_1[0] = second;
+	end_0[1] = end_0[2] = end_0[3] = 0;
+	end_1[1] = end_1[2] = end_1[3] = 0;
+}
+
 /* The ends in the other family of a packet from end 0: those of the alias in a slot. */
 static __always_inline int weir_family_report(__u32 slot, struct weir_fw_hit *hit)
 {
@@ -70,19 +87,9 @@ static __always_inline int weir_family_report(__u32 slot, struct weir_fw_hit *hi
 	other->protocol = a->control >> WEIR_STATE_PROTOCOL_SHIFT;
 	other->src_port = a->port[0];
 	other->dst_port = a->port[1];
-	if (a->control & WEIR_STATE_IPV6) {
-		struct weir_state_v6 __weir_arena *v6 = weir_addresses_at(a->addr[1]);
-
-		other->family = WEIR_FW_INET6;
-		weir_copy_address(other->src, v6->addr[0]);
-		weir_copy_address(other->dst, v6->addr[1]);
-	} else {
-		other->family = WEIR_FW_INET;
-		__builtin_memset(other->src, 0, sizeof(other->src));
-		__builtin_memset(other->dst, 0, sizeof(other->dst));
-		other->src[0] = a->addr[0];
-		other->dst[0] = a->addr[1];
-	}
+	other->family = a->control & WEIR_STATE_IPV6 ? WEIR_FW_INET6 : WEIR_FW_INET;
+	weir_family_ends(other->src, other->dst, other->family == WEIR_FW_INET6, a->addr[1],
+			 a->addr[0], a->addr[1]);
 	hit->flags |= WEIR_HIT_FAMILY;
 	/* It leaves as another packet; as it is nobody has let it out. */
 	hit->covered[WEIR_FW_OUT] = 0;
@@ -103,17 +110,8 @@ __noinline int weir_family_inside(struct weir_fw_packet *other __arg_nonnull,
 	other->protocol = weir_family_protocol(p->protocol);
 	other->src_port = a->inside_port_1;
 	other->dst_port = a->inside_port;
-	if (other->family == WEIR_FW_INET6) {
-		struct weir_state_v6 __weir_arena *v6 = weir_addresses_at(a->inside[0]);
-
-		weir_copy_address(other->src, v6->addr[1]);
-		weir_copy_address(other->dst, v6->addr[0]);
-	} else {
-		__builtin_memset(other->src, 0, sizeof(other->src));
-		__builtin_memset(other->dst, 0, sizeof(other->dst));
-		other->src[0] = a->inside[1];
-		other->dst[0] = a->inside[0];
-	}
+	weir_family_ends(other->dst, other->src, other->family == WEIR_FW_INET6, a->inside[0],
+			 a->inside[0], a->inside[1]);
 	other->hash = weir_fw_hash(other);
 	return 0;
 }

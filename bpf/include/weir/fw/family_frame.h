@@ -29,11 +29,6 @@ _Static_assert(WEIR_FAMILY_LINK_BYTES_MAX <= WEIR_FW_CHUNK_BYTES &&
 		       WEIR_FAMILY_HEADERS_BYTES_MAX <= WEIR_FW_SCRATCH_ANSWER_BYTES,
 	       "what is moved has room beside the stack");
 
-static __always_inline bool weir_family_is_icmp(const struct weir_fw_packet *p)
-{
-	return p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
-}
-
 static __always_inline bool weir_family_is_error(const struct weir_fw_packet *p)
 {
 	return p->flags & WEIR_PACKET_ICMP_ERROR;
@@ -111,7 +106,7 @@ static __always_inline int weir_family_describe(void *ctx, bool is_skb,
 		return WEIR_DROP(INTERNAL);
 	other = &scratch->other;
 	if (!weir_family_is_plain(p, &scratch->quoted) ||
-	    (weir_family_is_icmp(p) && !weir_family_message(ctx, is_skb, p, scratch)))
+	    (weir_is_icmp(p->protocol) && !weir_family_message(ctx, is_skb, p, scratch)))
 		return WEIR_DROP(AF_TO);
 	if (weir_family_is_error(p)) {
 		weir_family_router(p, scratch, hit);
@@ -207,20 +202,14 @@ static __always_inline __u64 weir_family_minus(__u64 sum)
 	return (__u32)~weir_family_fold(sum);
 }
 
-/* Addresses, as checksums of messages cover them. */
-static __always_inline __u64 weir_family_sum_ends(const struct weir_fw_packet *p)
-{
-	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
-}
-
 /* What of a packet's IP header the checksum of its message covers: of so many bytes. */
 static __always_inline __u64 weir_family_pseudo(const struct weir_fw_packet *p, __u32 bytes)
 {
-	if (!weir_family_is_icmp(p))
-		return weir_family_sum_ends(p);
+	if (!weir_is_icmp(p->protocol))
+		return weir_fw_sum_ends(p);
 	if (p->family == WEIR_FW_INET)
 		return 0;
-	return weir_family_sum_ends(p) + bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
+	return weir_fw_sum_ends(p) + bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
 }
 
 /* The sum of a message's header of ICMP but for its checksum. */
@@ -309,7 +298,7 @@ static __always_inline __s64 weir_family_headers(void *ctx, bool is_skb,
 	added = weir_family_pseudo(other, header.message_bytes);
 	weir_family_put(to, other->family, other->src, other->dst, other->protocol, &header,
 			false);
-	if (weir_family_is_icmp(p)) {
+	if (weir_is_icmp(p->protocol)) {
 		struct weir_icmp *icmp = to + at, old;
 
 		if (weir_fw_load(ctx, is_skb, p->l4_at, &old, sizeof(old)))
@@ -339,7 +328,7 @@ static __always_inline bool weir_family_store(void *ctx, bool is_skb,
 
 	if (weir_family_is_error(p))
 		bytes += bytes;
-	if (weir_family_is_icmp(p))
+	if (weir_is_icmp(p->protocol))
 		bytes += sizeof(struct weir_icmp);
 	asm volatile("" : "+r"(bytes));
 	if (bytes < sizeof(struct weir_ipv4) || bytes > WEIR_FAMILY_HEADERS_BYTES_MAX)
@@ -391,7 +380,7 @@ static __always_inline bool weir_family_sum_udp(void *ctx, bool is_skb,
 	if (checksum)
 		return true;
 	sum = is_skb ? weir_fw_sum_skb(ctx, at, bytes) : weir_fw_sum_frame(ctx, at, bytes);
-	checksum = weir_checksum_udp(weir_family_sum_ends(other) + sum +
+	checksum = weir_checksum_udp(weir_fw_sum_ends(other) + sum +
 				     bpf_htons(WEIR_PROTOCOL_UDP) + bpf_htons(bytes));
 	return !weir_fw_store_uncovered(ctx, is_skb, at + WEIR_UDP_CHECKSUM_AT, &checksum,
 					sizeof(checksum));
@@ -410,14 +399,14 @@ static __always_inline int weir_family_finish(void *ctx, bool is_skb,
 		return -1;
 	other = &scratch->other;
 	at = other->l3_at + weir_fw_ip_header_bytes(other->family);
-	checksum_at = weir_family_is_icmp(p) ? WEIR_ICMP_CHECKSUM_AT :
-					       weir_fw_checksum_at(p->protocol);
+	checksum_at = weir_is_icmp(p->protocol) ? WEIR_ICMP_CHECKSUM_AT :
+						  weir_fw_checksum_at(p->protocol);
 	if (weir_family_is_error(p))
 		message = weir_family_quoted(ctx, is_skb,
 					     at + sizeof(struct weir_icmp) +
 						     weir_fw_ip_header_bytes(other->family),
 					     scratch);
-	else if (!weir_family_is_icmp(p))
+	else if (!weir_is_icmp(p->protocol))
 		message = weir_family_ports(ctx, is_skb, at,
 					    weir_ports(other->src_port, other->dst_port));
 	if (message < 0)

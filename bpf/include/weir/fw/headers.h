@@ -224,4 +224,10 @@ static __always_inline void *weir_skb_data_end(const struct __sk_buff *skb)
 	return end;
 }
 
+/* Whether a protocol is the ICMP of a family. */
+static __always_inline bool weir_is_icmp(__u8 protocol)
+{
+	return protocol == WEIR_PROTOCOL_ICMP || protocol == WEIR_PROTOCOL_ICMPV6;
+}
+
 #endif /* WEIR_FW_HEADERS_H */

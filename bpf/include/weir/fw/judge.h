@@ -243,13 +243,14 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	__u32 number = 0;
 	int alias = 0, drop;
 
-	if (scratch->before.changes_family && !weir_fw_makes_state(p, &scratch->decision))
-		return WEIR_DROP(AF_TO);
-	if (!weir_fw_makes_state(p, &scratch->decision))
+	if (!weir_fw_makes_state(p, &scratch->decision)) {
+		if (scratch->before.changes_family)
+			return WEIR_DROP(AF_TO);
 		/* The rules have changed since the box has answered. */
 		return p->flags & WEIR_PACKET_PROXIED && hit->slot == WEIR_FW_SLOT_NONE ?
 			       WEIR_DROP(STATE_MISMATCH) :
 			       0;
+	}
 	weir_fw_begin_timestamps(p, scratch);
 	if (scratch->decision.scrub)
 		number = weir_scrub_keep(scratch->decision.scrub);

@@ -317,6 +317,23 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 }
 
 /*
+ * What a look-up of the record that an alias of the other family has led to comes to: the slot may
+ * have become another alias's, or the record be bound elsewhere. `along` has the alias's ends.
+ */
+static __always_inline int weir_family_found(const struct weir_fw_packet *along,
+					     struct weir_fw_hit *hit, __u32 alias, int result)
+{
+	if (result != WEIR_STATE_HIT)
+		return result;
+	if (!hit->covered[WEIR_FW_IN] || !weir_family_leads(alias, along, WEIR_MATCH_REVERSE)) {
+		weir_hit_clear(hit);
+		return WEIR_STATE_MISS;
+	}
+	hit->flags |= WEIR_HIT_FAMILY;
+	return WEIR_STATE_HIT;
+}
+
+/*
  * Looks for the record of the other family that an alias, hit->numbers[0], leads a packet to: as
  * weir_state_lookup(). The packet stays as it is.
  */
@@ -325,24 +342,12 @@ __noinline int weir_family_lookup(const struct weir_fw_packet *p __arg_nonnull,
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 alias = hit->numbers[0];
-	struct weir_fw_packet *other;
-	int result;
 
 	weir_hit_clear(hit);
 	if (!scratch)
 		return WEIR_STATE_MISS;
-	other = &scratch->other;
-	weir_family_inside(other, p, alias);
-	result = weir_alias_follow(other, hit, alias);
-	if (result != WEIR_STATE_HIT)
-		return result;
-	/* A slot that has become another alias's, or a record that is bound elsewhere. */
-	if (!hit->covered[WEIR_FW_IN] || !weir_family_leads(alias, p, WEIR_MATCH_REVERSE)) {
-		weir_hit_clear(hit);
-		return WEIR_STATE_MISS;
-	}
-	hit->flags |= WEIR_HIT_FAMILY;
-	return WEIR_STATE_HIT;
+	weir_family_inside(&scratch->other, p, alias);
+	return weir_family_found(p, hit, alias, weir_alias_follow(&scratch->other, hit, alias));
 }
 
 /*

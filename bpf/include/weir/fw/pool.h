@@ -141,7 +141,7 @@ __noinline int weir_pool_port(const struct weir_fw_packet *p __arg_nonnull,
 			      struct weir_fw_packet *key __arg_nonnull, __u32 at, __u32 max)
 {
 	weir_translation *t = weir_at(struct weir_fw_translation, at);
-	bool is_icmp = p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
+	bool is_icmp = weir_is_icmp(p->protocol);
 	bool has_ports = p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
 	__u32 low = t->port[0], count, start, probes, port, i;
 	bool is_echo = weir_pool_is_echo(p);

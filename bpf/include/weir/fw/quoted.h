@@ -125,7 +125,7 @@ static __always_inline int weir_fw_quoted_ends(void *ctx, bool is_skb,
 					       struct weir_fw_packet *q)
 {
 	struct weir_fw_quoted_message message;
-	bool is_icmp = q->protocol == WEIR_PROTOCOL_ICMP || q->protocol == WEIR_PROTOCOL_ICMPV6;
+	bool is_icmp = weir_is_icmp(q->protocol);
 
 	if (!is_icmp && q->protocol != WEIR_PROTOCOL_TCP && q->protocol != WEIR_PROTOCOL_UDP &&
 	    q->protocol != WEIR_PROTOCOL_SCTP)

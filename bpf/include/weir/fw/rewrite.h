@@ -179,7 +179,7 @@ static __always_inline __s64 weir_fw_rewrite_ends(void *ctx, bool is_skb,
 			return -1;
 		return weir_sum_change(from, to);
 	}
-	if ((p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6) &&
+	if (weir_is_icmp(p->protocol) &&
 	    weir_icmp_has_id(p->family, p->icmp_type)) {
 		__u32 at = p->l4_at + WEIR_ICMP_ID_AT;
 		__be16 old, id = weir_fw_icmp_id(p, p->icmp_type);
@@ -228,8 +228,7 @@ static __always_inline __s64 weir_fw_rewrite_quoted(void *ctx, bool is_skb,
 		    weir_fw_store(ctx, is_skb, along->l4_at, &to, sizeof(to)))
 			return -1;
 		ends = weir_sum_change(from, to);
-	} else if ((along->protocol == WEIR_PROTOCOL_ICMP ||
-		    along->protocol == WEIR_PROTOCOL_ICMPV6) &&
+	} else if (weir_is_icmp(along->protocol) &&
 		   weir_icmp_has_id(along->family, along->icmp_type)) {
 		/* It is described turned round. */
 		id = weir_icmp_query(along->family, along->icmp_type) ? along->src_port :
@@ -318,7 +317,7 @@ static __always_inline int weir_fw_recall(void *ctx, bool is_skb, struct weir_fw
 	/* Of later fragments they are never looked at again. */
 	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
 		return 0;
-	if ((p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6) &&
+	if (weir_is_icmp(p->protocol) &&
 	    !(p->flags & WEIR_PACKET_ICMP_ERROR)) {
 		__be16 id;
 

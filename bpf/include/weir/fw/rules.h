@@ -44,10 +44,7 @@ __noinline int weir_fw_table_holds(const struct weir_fw_packet *p, struct weir_f
 	if (index >= image->table_count)
 		return 0;
 	set_at = *weir_at(__u32, p->ruleset + image->tables_at + index * 4);
-	if (weir_fw_has_flows(set_at))
-		holds = weir_fw_flow_found(p, set_at) != 0;
-	else
-		holds = weir_fw_prefix_found(p, set_at, end) != 0;
+	holds = weir_fw_set_found(p, set_at, end) != 0;
 	asking->known[end] |= bit;
 	if (holds)
 		asking->held[end] |= bit;
@@ -361,7 +358,7 @@ static __always_inline void weir_fw_answer(const struct weir_fw_packet *p,
 					   struct weir_fw_rule __weir_arena *rule,
 					   struct weir_fw_decision *d, bool openbsd, bool fragment)
 {
-	bool is_icmp = p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
+	bool is_icmp = weir_is_icmp(p->protocol);
 	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP;
 	__u32 answers = rule->answers;
 

@@ -23,7 +23,7 @@ static __always_inline __u64 weir_fw_sum_words(const __u32 *words, __u32 count)
 	return sum;
 }
 
-/* The same of two addresses of the packet, of its family. */
+/* The same of an address of a family. */
 static __always_inline __u64 weir_fw_sum_address(const __be32 *address, __u32 family)
 {
 	return family == WEIR_FW_INET ? address[0] : weir_fw_sum_words(address, 4);
@@ -62,11 +62,16 @@ __noinline int weir_fw_sum_skb(struct __sk_buff *skb, __u32 at, __u32 bytes)
 	return weir_fw_sum(skb, true, at, bytes);
 }
 
+/* The same of both ends of a packet. */
+static __always_inline __u64 weir_fw_sum_ends(const struct weir_fw_packet *p)
+{
+	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
+}
+
 /* The sum of the pseudo-header of a TCP segment of so many bytes, in either direction. */
 static __always_inline __u64 weir_fw_sum_pseudo(const struct weir_fw_packet *p, __u32 bytes)
 {
-	return weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family) +
-	       bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
+	return weir_fw_sum_ends(p) + bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
 }
 
 #endif /* WEIR_FW_SUM_H */

@@ -51,7 +51,7 @@ static __always_inline __u32 weir_timeout_class(__u32 control, __u32 one, __u32 
 
 	if (protocol == WEIR_PROTOCOL_TCP)
 		return weir_timeout_tcp(control, one, two);
-	if (protocol == WEIR_PROTOCOL_ICMP || protocol == WEIR_PROTOCOL_ICMPV6)
+	if (weir_is_icmp(protocol))
 		return control & WEIR_STATE_FIRST ? WEIR_FW_TIMEOUT_ICMP_FIRST :
 						    WEIR_FW_TIMEOUT_ICMP_ERROR;
 	class = protocol == WEIR_PROTOCOL_UDP ? WEIR_FW_TIMEOUT_UDP_FIRST :

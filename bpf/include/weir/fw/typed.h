@@ -87,6 +87,14 @@ static __always_inline bool weir_fw_has_flows(__u32 set_at)
 	return set_at && weir_at(struct weir_fw_prefix_set, set_at)->flow;
 }
 
+/* What is in the last word of the entry of a set that an end of a packet, or its flow, is in. */
+static __always_inline __u32 weir_fw_set_found(const struct weir_fw_packet *p, __u32 set_at,
+					       __u32 end)
+{
+	return weir_fw_has_flows(set_at) ? weir_fw_flow_found(p, set_at) :
+					   weir_fw_prefix_found(p, set_at, end);
+}
+
 /*
  * What the entry that covers a packet has, in a typed table that rules use: the number of a tag,
  * and that of a gateway from WEIR_FW_TYPED_GATEWAY_SHIFT on; each 0 if there is none.
@@ -105,8 +113,7 @@ __noinline __u32 weir_fw_typed_value(const struct weir_fw_packet *p, __u32 index
 	set_at = *weir_at(__u32, p->ruleset + image->tables_at + index * (__u32)sizeof(__u32));
 	if (!at)
 		return 0;
-	found = weir_fw_has_flows(set_at) ? weir_fw_flow_found(p, set_at) :
-					    weir_fw_prefix_found(p, set_at, end & 1);
+	found = weir_fw_set_found(p, set_at, end & 1);
 	if (!found)
 		return 0;
 	found = found >> WEIR_FW_PREFIX_VALUE_SHIFT & WEIR_FW_PREFIX_VALUE_MASK;
