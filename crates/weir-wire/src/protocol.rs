@@ -17,6 +17,17 @@ pub const ICMP6: u8 = 58;
 /// Protocol number of SCTP.
 pub const SCTP: u8 = 132;
 
+/// The protocol of a packet in the other address family (RFC 7915): ICMP and ICMPv6
+/// change places, all others stay.
+#[must_use]
+pub const fn other_family(protocol: u8) -> u8 {
+    match protocol {
+        ICMP => ICMP6,
+        ICMP6 => ICMP,
+        other => other,
+    }
+}
+
 /// The word for one of them in descriptions of packets.
 #[must_use]
 pub const fn word(protocol: u8) -> Option<&'static str> {

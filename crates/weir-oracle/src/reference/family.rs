@@ -8,7 +8,7 @@ use super::key::icmp_id;
 use crate::frame::checksum_at;
 use weir_rules::evaluate::packet::is_martian;
 use weir_wire::checksum;
-use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
+use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP, other_family};
 
 /// By how much IPv6's header is longer.
 const GROWTH_BYTES: u32 = 20;
@@ -18,15 +18,6 @@ const MTU_MIN_BYTES: u32 = 1280;
 pub(super) const WHOLE_BYTES: usize = 1260;
 /// Header of ICMP.
 const ICMP_BYTES: usize = 8;
-
-/// The protocol of the other family.
-pub(super) fn protocol(protocol: u8) -> u8 {
-    match protocol {
-        ICMP => ICMP6,
-        ICMP6 => ICMP,
-        other => other,
-    }
-}
 
 /// The type of an echo message in the other family.
 pub(super) fn echo(protocol: u8, kind: u8) -> Option<u8> {
@@ -206,7 +197,7 @@ impl Changing<'_> {
             (None, None) => self.message(old)?,
         };
         let ends = (self.source(inner), self.flow.destination.0);
-        let new_protocol = protocol(packet.protocol);
+        let new_protocol = other_family(packet.protocol);
         if let Some(at) = checksum_at(new_protocol).filter(|at| at + 2 <= message.len()) {
             let was = u16::from_be_bytes([old[at], old[at + 1]]);
             let sum = self.sum(was, old, &message, (ends, at));
@@ -228,7 +219,7 @@ impl Changing<'_> {
     /// The checksum of a message.
     fn sum(&self, was: u16, old: &[u8], new: &[u8], (ends, at): ((IpAddr, IpAddr), usize)) -> u16 {
         let packet = &self.dissected.packet;
-        let new_protocol = protocol(packet.protocol);
+        let new_protocol = other_family(packet.protocol);
         let is_udp = packet.protocol == UDP;
         let mut sum = 0;
         if is_udp && was == 0 {
@@ -263,7 +254,7 @@ impl Changing<'_> {
             }
             ICMP | ICMP6 => {
                 message[0] = echo(packet.protocol, packet.icmp.kind)?;
-                let id = icmp_id(protocol(packet.protocol), message[0], ports)?;
+                let id = icmp_id(other_family(packet.protocol), message[0], ports)?;
                 message[4..6].copy_from_slice(&id.to_be_bytes());
             }
             _ => return None,
@@ -287,7 +278,7 @@ impl Changing<'_> {
         message.extend(word.to_be_bytes());
         message.extend(header(
             (ends.1, ends.0),
-            (protocol(inner.protocol), tos, ttl),
+            (other_family(inner.protocol), tos, ttl),
             size,
             [0; 2],
         ));
@@ -301,7 +292,7 @@ impl Changing<'_> {
             }
             _ => {
                 message[at] = echo(inner.protocol, inner.kind)?;
-                let id = icmp_id(protocol(inner.protocol), message[at], ports)?;
+                let id = icmp_id(other_family(inner.protocol), message[at], ports)?;
                 message[at + 4..at + 6].copy_from_slice(&id.to_be_bytes());
             }
         }

@@ -7,6 +7,7 @@ use super::{Crossing, Stage, Trip, blocked};
 use crate::outcome::{Answer, DropReason, Outcome};
 use weir_rules::evaluate::{NewState, Translated, Verdict};
 use weir_rules::value::Direction;
+use weir_wire::protocol::other_family;
 
 impl Trip<'_> {
     /// Makes a state of two families, whose halves are made at once.
@@ -20,7 +21,7 @@ impl Trip<'_> {
         let comes = Key::of(&self.packet);
         let query = family::echo(self.packet.protocol, self.packet.icmp.kind);
         let other = Key {
-            protocol: family::protocol(self.packet.protocol),
+            protocol: other_family(self.packet.protocol),
             source: (new.source, new.source_port),
             destination: (new.destination, query.map_or(new.destination_port, u16::from)),
         };

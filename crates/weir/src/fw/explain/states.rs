@@ -13,7 +13,7 @@ use weir_rules::evaluate::{
     IcmpRole, Mapping, Packet, RuleId, StateHit, StateView, Translated, Verdict, end_text,
 };
 use weir_rules::value::{Direction, Text};
-use weir_wire::protocol::{ICMP, ICMP6};
+use weir_wire::protocol::{ICMP, ICMP6, other_family};
 
 /// States of one run, at most: some 300 MB.
 const STATE_COUNT_MAX: usize = 1_000_000;
@@ -87,7 +87,7 @@ impl States {
         self.wire.insert(key(wire), at);
         if is_other_family(wire.0, stack.0) {
             // Its answers come in by the other family, and nothing of it is judged going out.
-            let protocol = other_protocol(packet.protocol);
+            let protocol = other_family(packet.protocol);
             self.wire.insert(Key::new(Direction::In, protocol, stack.1, stack.0), at);
         } else {
             self.stack.insert(key(stack), at);
@@ -183,15 +183,6 @@ impl StateView for States {
 /// Whether two ends are of different families.
 fn is_other_family(one: End, other: End) -> bool {
     one.0.is_ipv4() != other.0.is_ipv4()
-}
-
-/// The protocol that a packet has in the other family.
-fn other_protocol(protocol: u8) -> u8 {
-    match protocol {
-        ICMP => ICMP6,
-        ICMP6 => ICMP,
-        other => other,
-    }
 }
 
 /// Both ends of a packet; the two of an ICMP query and its answer have the identifier.
