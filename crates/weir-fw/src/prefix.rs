@@ -1,12 +1,13 @@
 //! Sets of prefixes for the data path: `struct weir_fw_prefix_set` of
 //! `bpf/include/weir/fw/prefix.h`, which says how they are looked up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_bpf::firewall::layout::{self, prefix_set, prefix6};
 use weir_rules::ir::TableEntry;
 
 use crate::heap::Memory;
+use change::Place;
 
 mod change;
 pub(crate) mod typed;
@@ -141,6 +142,15 @@ struct Parts {
     flow: u8,
 }
 
+impl Parts {
+    fn push(&mut self, place: Place, more: u32) {
+        if place.is_v6 {
+            return self.v6.push((place.number, place.bits, more));
+        }
+        self.v4.push((u32::try_from(place.number).unwrap_or(0), place.bits, more));
+    }
+}
+
 /// Makes the bytes of a set. `seed` is any number; it keeps strangers from choosing addresses that
 /// collide.
 ///
@@ -153,16 +163,7 @@ pub(crate) fn build<'a>(
     let mut parts = Parts::default();
     for entry in entries {
         let more = if entry.not { NOT } else { 0 };
-        match entry.address {
-            IpAddr::V4(address) => {
-                let bits = entry.bits.min(32);
-                parts.v4.push((u32::from(address) & mask4(bits), bits, more));
-            }
-            IpAddr::V6(address) => {
-                let bits = entry.bits.min(128);
-                parts.v6.push((u128::from(address) & mask6(bits), bits, more));
-            }
-        }
+        parts.push(Place::of(entry.address, entry.bits), more);
     }
     assemble(&parts, seed)
 }
@@ -207,35 +208,67 @@ fn assemble(parts: &Parts, seed: u64) -> Result<Vec<u8>, TooLarge> {
     Ok(bytes)
 }
 
+/// Whether a set stands at an offset in memory.
+fn is_set<M: Memory + ?Sized>(memory: &M, at: u32) -> bool {
+    at != 0 && memory.load32(at + prefix_set::MAGIC) == layout::PREFIX_MAGIC
+}
+
+/// The slots of a set in memory that have something: whether of IPv6, the number, the last word;
+/// none if there is no set at the offset.
+fn slots<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<(bool, u128, u32)> {
+    let word = |field: u32| memory.load32(at + field);
+    let mut found = Vec::new();
+    if !is_set(memory, at) {
+        return found;
+    }
+    let (count4, count6) = (word(prefix_set::SLOT_COUNT), word(prefix_set::SLOT_COUNT + 4));
+    let bytes = memory.read(at + word(prefix_set::SLOTS_AT), count4 * 8);
+    for slot in bytes.as_chunks::<8>().0 {
+        let slot = u64::from_ne_bytes(*slot);
+        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+        if is_entry(half(slot >> 32)) {
+            found.push((false, half(slot).into(), half(slot >> 32)));
+        }
+    }
+    let bytes = memory.read(at + word(prefix_set::SLOTS_AT + 4), count6 * prefix6::SIZE_BYTES);
+    for slot in bytes.as_chunks::<SLOT6_BYTES>().0 {
+        let number = |at: usize| {
+            let mut half = [0; 8];
+            half.copy_from_slice(&slot[at..at + 8]);
+            u64::from_ne_bytes(half)
+        };
+        let bits_at = prefix6::BITS as usize;
+        let meta = u32::try_from(number(bits_at) & u64::from(u32::MAX)).unwrap_or(0);
+        if is_entry(meta) {
+            found.push((true, u128::from(number(0)) << 64 | u128::from(number(8)), meta));
+        }
+    }
+    found
+}
+
+/// The length in the last word of a slot.
+fn length_of(meta: u32) -> u8 {
+    u8::try_from(meta & 0xff).unwrap_or(u8::MAX)
+}
+
+/// The address of the network in a slot.
+fn address_of(is_v6: bool, number: u128) -> IpAddr {
+    if is_v6 {
+        return Ipv6Addr::from(number).into();
+    }
+    Ipv4Addr::from(u32::try_from(number).unwrap_or(0)).into()
+}
+
 /// The entries of a set that stands in memory, sorted; none if there is no set at the offset. This
 /// is how a restarted daemon knows what tables hold.
 #[must_use]
 pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry> {
-    let word = |field: u32| memory.load32(at + field);
-    let mut found = Vec::new();
-    if at == 0 || word(prefix_set::MAGIC) != layout::PREFIX_MAGIC {
-        return found;
-    }
-    let bits_of = |meta: u32| u8::try_from(meta & 0xff).unwrap_or(u8::MAX);
-    for slot in 0..word(prefix_set::SLOT_COUNT) {
-        let slot_word = memory.load64(at + word(prefix_set::SLOTS_AT) + slot * 8);
-        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
-        let (meta, network) = (half(slot_word >> 32), half(slot_word));
-        if is_entry(meta) {
-            let address = IpAddr::V4(network.into());
-            found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
-        }
-    }
-    for slot in 0..word(prefix_set::SLOT_COUNT + 4) {
-        let slot_at = at + word(prefix_set::SLOTS_AT + 4) + slot * prefix6::SIZE_BYTES;
-        let meta = memory.load32(slot_at + prefix6::BITS);
-        if is_entry(meta) {
-            let upper = u128::from(memory.load64(slot_at)) << 64;
-            let network = upper | u128::from(memory.load64(slot_at + 8));
-            let address = IpAddr::V6(network.into());
-            found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
-        }
-    }
+    let entry = |(is_v6, number, meta): (bool, u128, u32)| TableEntry {
+        address: address_of(is_v6, number),
+        bits: length_of(meta),
+        not: meta & NOT != 0,
+    };
+    let mut found: Vec<TableEntry> = slots(memory, at).into_iter().map(entry).collect();
     found.sort_unstable();
     found
 }
@@ -243,7 +276,7 @@ pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry
 /// How many entries a set in memory has; 0 if there is none.
 #[must_use]
 pub(crate) fn entry_count<M: Memory + ?Sized>(memory: &M, at: u32) -> u64 {
-    if at == 0 || memory.load32(at) != layout::PREFIX_MAGIC {
+    if !is_set(memory, at) {
         return 0;
     }
     let count = |field: u32| u64::from(memory.load32(at + field));

@@ -8,7 +8,8 @@ use weir_bpf::firewall::layout::{self, prefix_set, prefix6};
 use weir_rules::ir::TableEntry;
 
 use super::{
-    HEADER_BYTES, KEY_MASK, NOT, PROBE_COUNT_MAX, USED, first_slot, first_slot6, mask4, mask6,
+    HEADER_BYTES, KEY_MASK, NOT, PROBE_COUNT_MAX, USED, first_slot, first_slot6, is_set, mask4,
+    mask6,
 };
 use crate::heap::Memory;
 
@@ -197,7 +198,7 @@ pub(crate) fn change<M: Memory + ?Sized>(
     removed: &[(IpAddr, u8)],
     added: &[TableEntry],
 ) -> bool {
-    if set_at == 0 || memory.load32(set_at) != layout::PREFIX_MAGIC {
+    if !is_set(memory, set_at) {
         return removed.is_empty() && added.is_empty();
     }
     let removed: Vec<Place> =

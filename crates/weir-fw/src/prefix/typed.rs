@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_bpf::firewall::layout::{self, prefix_set, prefix6};
+use weir_bpf::firewall::layout::{self, prefix_set};
 use weir_rules::typed::{Components, Flow, Key, KeyType};
 
 use super::change::{Place, find, put};
-use super::{Parts, TooLarge, assemble, is_entry};
+use super::{Parts, TooLarge, address_of, assemble, is_set, length_of, slots};
 use crate::heap::Memory;
 
 /// Different values of one table.
@@ -80,11 +80,7 @@ pub(crate) fn build(of: KeyType, entries: &[(Key, u32)], seed: u64) -> Result<Ve
     for (key, value) in entries {
         let more = beside(*value);
         match (place(key), key) {
-            (Some(place), _) if !place.is_v6 => {
-                let number = u32::try_from(place.number).unwrap_or(0);
-                parts.v4.push((number, place.bits, more));
-            }
-            (Some(place), _) => parts.v6.push((place.number, place.bits, more)),
+            (Some(place), _) => parts.push(place, more),
             (None, Key::Flow(flow)) => {
                 let ends = [flow.source, flow.destination].map(|end| {
                     let Some(end) = end else { return 0 };
@@ -128,42 +124,9 @@ fn name_of(number: u128) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The slots of a set in memory that have something: whether of IPv6, the number, the last word.
-fn slots<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<(bool, u128, u32)> {
-    const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
-    let word = |field: u32| memory.load32(at + field);
-    let mut found = Vec::new();
-    let (count4, count6) = (word(prefix_set::SLOT_COUNT), word(prefix_set::SLOT_COUNT + 4));
-    let bytes = memory.read(at + word(prefix_set::SLOTS_AT), count4 * 8);
-    for slot in bytes.as_chunks::<8>().0 {
-        let slot = u64::from_ne_bytes(*slot);
-        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
-        if is_entry(half(slot >> 32)) {
-            found.push((false, half(slot).into(), half(slot >> 32)));
-        }
-    }
-    let bytes = memory.read(at + word(prefix_set::SLOTS_AT + 4), count6 * prefix6::SIZE_BYTES);
-    for slot in bytes.as_chunks::<SLOT6_BYTES>().0 {
-        let number = |at: usize| {
-            let mut half = [0; 8];
-            half.copy_from_slice(&slot[at..at + 8]);
-            u64::from_ne_bytes(half)
-        };
-        let bits_at = prefix6::BITS as usize;
-        let meta = u32::try_from(number(bits_at) & u64::from(u32::MAX)).unwrap_or(0);
-        if is_entry(meta) {
-            found.push((true, u128::from(number(0)) << 64 | u128::from(number(8)), meta));
-        }
-    }
-    found
-}
-
 /// The entries of a set that stands in memory, by their keys; none if there is no set at 0.
 #[must_use]
 pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32, of: KeyType) -> Vec<(Key, u32)> {
-    if at == 0 || memory.load32(at + prefix_set::MAGIC) != layout::PREFIX_MAGIC {
-        return Vec::new();
-    }
     let slots = slots(memory, at);
     let is_address = |meta: u32| meta & 0xff == u32::from(FLOW6_ADDRESS);
     let addresses = slots.iter().filter(|(is_v6, _, meta)| *is_v6 && is_address(*meta));
@@ -172,11 +135,10 @@ pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32, of: KeyType) -> V
         .collect();
     let mut found = Vec::with_capacity(slots.len());
     for (is_v6, number, meta) in slots.into_iter().filter(|(_, _, meta)| !is_address(*meta)) {
-        let bits = u8::try_from(meta & 0xff).unwrap_or(u8::MAX);
+        let bits = length_of(meta);
         let low = u32::try_from(number & u128::from(u32::MAX)).unwrap_or(0);
         let key = match of {
-            KeyType::Addr if is_v6 => Key::Net(Ipv6Addr::from(number).into(), bits),
-            KeyType::Addr => Key::Net(Ipv4Addr::from(low).into(), bits),
+            KeyType::Addr => Key::Net(address_of(is_v6, number), bits),
             KeyType::Number => Key::Number(low),
             KeyType::Iface => Key::Iface(name_of(number).into()),
             KeyType::Flow(components) if bits == FLOW6 => {
@@ -212,8 +174,7 @@ pub(crate) fn finder<M: Memory + ?Sized>(
     memory: &M,
     at: u32,
 ) -> impl Fn(&Key) -> Option<(Key, u32)> {
-    let is_there = at != 0 && memory.load32(at + prefix_set::MAGIC) == layout::PREFIX_MAGIC;
-    let find = is_there.then(|| find(memory, at));
+    let find = is_set(memory, at).then(|| find(memory, at));
     move |key| {
         let find = find.as_ref()?;
         match (key, place(key)) {
@@ -248,8 +209,7 @@ pub(crate) fn change<M: Memory + ?Sized>(
     key: &Key,
     value: Option<u32>,
 ) -> bool {
-    let is_there = at != 0 && memory.load32(at + prefix_set::MAGIC) == layout::PREFIX_MAGIC;
-    let Some(place) = place(key).filter(|_| is_there) else { return false };
+    let Some(place) = place(key).filter(|_| is_set(memory, at)) else { return false };
     match value {
         Some(value) => put(memory, at, &[], &[(place, beside(value))]),
         None => put(memory, at, &[place], &[]),
