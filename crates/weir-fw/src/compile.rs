@@ -256,10 +256,8 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
     let mut ordinals: HashMap<(&str, String), u32> = HashMap::new();
     let mut infos = Vec::new();
     let mut keys = Vec::new();
-    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
-    let all = || (0..count).filter_map(|at| evaluator.rule(RuleId(at)));
-    let filter = all().filter(|found| found.list == List::Filter);
-    for found in filter.chain(all().filter(translation::is_listed)) {
+    let filter = evaluator.rule_refs().filter(|found| found.list == List::Filter);
+    for found in filter.chain(evaluator.rule_refs().filter(translation::is_listed)) {
         let text = printer.rule(found.rule);
         let ordinal = ordinals.entry((found.anchor, text.clone())).or_default();
         let key = RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal };
@@ -592,24 +590,6 @@ impl Compiled {
         header.bytes = padded(&mut out);
         out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes(&self.settings));
         out
-    }
-}
-
-impl Compiled {
-    /// Appends what entries of typed tables have, and gives the place of the tables' places.
-    fn link_typed(&self, out: &mut Vec<u8>) -> u32 {
-        if self.typed.is_empty() {
-            return 0;
-        }
-        let mut places = vec![0; self.tables.len()];
-        for (index, words) in &self.typed {
-            places[*index] = padded(out);
-            out.extend(u32::try_from(words.len()).unwrap_or(u32::MAX).to_ne_bytes());
-            out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-        }
-        let at = padded(out);
-        out.extend(places.iter().flat_map(|place| place.to_ne_bytes()));
-        at
     }
 }
 

@@ -72,7 +72,7 @@ use fragments::Fragments;
 pub(crate) use key::Key;
 use states::{LoadedRule, States};
 use trip::Trip;
-use weir_rules::evaluate::{Evaluator, Routes, RuleId};
+use weir_rules::evaluate::{Evaluator, Routes, RuleId, RuleRef};
 use weir_rules::ir::{Rule, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::value::{Direction, Divert, KeepState, RouteKind, Setting, Text};
@@ -348,17 +348,15 @@ fn identities(
     let dialect = evaluator.ruleset().dialect;
     let printer = Printer { dialect, resolver: facts, options: PrintOptions::default() };
     let mut counts = BTreeMap::new();
-    let mut identity = |id: RuleId| {
-        let rule = evaluator.rule(id)?;
+    let identity = |rule: RuleRef<'_>| {
         let (anchor, text) = (Text::from(rule.anchor), printer.rule(rule.rule));
         let count: &mut u32 = counts.entry((anchor.clone(), text.clone())).or_default();
         let key = (anchor, text, *count);
         *count += 1;
-        let known = before.get(&key).copied().unwrap_or((load, id));
-        Some((key, known))
+        let known = before.get(&key).copied().unwrap_or((load, rule.id));
+        (key, known)
     };
-    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
-    (0..count).map_while(|at| identity(RuleId(at))).collect()
+    evaluator.rule_refs().map(identity).collect()
 }
 
 /// Timeouts with adaptive ones that follow `set limit states` unless they are set (pfctl.c).

@@ -13,7 +13,7 @@ use weir_bpf::firewall::layout::{
     SCRUB_NO_DF_SHIFT, SCRUB_PRIO_SHIFT, SCRUB_RANDOM_ID_SHIFT, SCRUB_REASSEMBLE_SHIFT,
     SCRUB_SETS_TOS_SHIFT, SCRUB_TOS_SHIFT, SCRUB_TTL_SHIFT,
 };
-use weir_rules::evaluate::{Evaluator, List, RuleId};
+use weir_rules::evaluate::{Evaluator, List, RuleRef};
 use weir_rules::ir::{Action, Peer, Rule};
 
 use super::{Builder, Compiled, Refused, refused};
@@ -85,10 +85,9 @@ impl Builder<'_> {
     /// and all of them with their ports, and with nothing but that.
     pub(super) fn scrub_list(&mut self) -> ScrubList {
         let evaluator = self.names.evaluator;
-        let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
-        let all = (0..count).filter_map(|at| evaluator.rule(RuleId(at)));
         // Those of anchors are refused.
-        let listed = all.filter(|found| found.list == List::Scrub && found.anchor.is_empty());
+        let is_listed = |found: &RuleRef<'_>| found.list == List::Scrub && found.anchor.is_empty();
+        let listed = evaluator.rule_refs().filter(is_listed);
         let rules: Vec<&Rule> = listed.map(|found| found.rule).collect();
         let start = self.criteria.len();
         let changes = rules.iter().any(|rule| word(rule) != 0);

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::translation_flags as flags;
 use weir_rules::ast::Translation as Kind;
-use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, source_hash_seed};
+use weir_rules::evaluate::{Evaluator, List, RuleRef, source_hash_seed};
 use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
 use weir_rules::value::{Af, Direction, PoolKind, Text};
 
@@ -60,13 +60,11 @@ fn tables_of(rule: &Rule) -> impl Iterator<Item = &Text> {
 /// The tables that pools of rules take their addresses from: anchor (empty for the main ruleset)
 /// and name.
 pub(crate) fn pool_tables(evaluator: &Evaluator<'_>) -> BTreeSet<(Text, Text)> {
-    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
-    let rules = (0..count).filter_map(|at| evaluator.rule(RuleId(at)));
     let named = |found: RuleRef<'_>| {
         let place = |name: &Text| (evaluator.table_anchor(found.anchor, name), name.clone());
         tables_of(found.rule).map(place).collect::<Vec<_>>()
     };
-    rules.flat_map(named).collect()
+    evaluator.rule_refs().flat_map(named).collect()
 }
 
 /// Whether it is a rule of FreeBSD's lists that translates. Their anchors are empty.
@@ -280,11 +278,8 @@ impl<'a> Builder<'a> {
     /// FreeBSD's lists, behind the filter rules: `rdr`, `binat` in, `binat` out, `nat`. Gives where
     /// each of them ends.
     pub(super) fn lists(&mut self) -> Result<[u32; 4], Refused> {
-        let count = self.names.evaluator.rules().count();
-        let all = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(RuleId);
         let evaluator = self.names.evaluator;
-        let listed: Vec<RuleRef<'a>> =
-            all.filter_map(|id| evaluator.rule(id)).filter(is_listed).collect();
+        let listed: Vec<RuleRef<'a>> = evaluator.rule_refs().filter(is_listed).collect();
         let mut ends = [0; 4];
         for ((list, direction), end) in [
             (List::Rdr, Direction::In),

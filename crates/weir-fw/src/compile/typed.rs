@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use weir_bpf::firewall::layout::{self, TYPED_GATEWAY_SHIFT};
 use weir_rules::diagnostic::{Code, Diagnostic};
-use weir_rules::evaluate::{Evaluator, RuleId, RuleRef, ValueEnd};
-use weir_rules::ir::{Action, Peer, Rule, Ruleset};
+use weir_rules::evaluate::{RuleRef, ValueEnd};
+use weir_rules::ir::{Action, Address, Peer, Rule, Ruleset};
 use weir_rules::typed::{Components, Key, KeyType, NextHop, Value, ValueKind};
 use weir_rules::value::{RouteKind, Text};
 
 use super::criteria::{Names, TableName};
 use super::known::Gateway;
-use super::{Builder, Input, Refused};
+use super::{Builder, Compiled, Input, Refused, padded};
 
 /// What the entries of typed tables have by number; those of the main ruleset, by name.
 pub type TypedValues = HashMap<Text, Arc<[Value]>>;
@@ -44,16 +44,10 @@ pub fn declared_values(ruleset: &Ruleset) -> TypedValues {
     values.collect()
 }
 
-/// All rules with their anchors.
-fn rules<'a>(evaluator: &'a Evaluator<'a>) -> impl Iterator<Item = RuleRef<'a>> {
-    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
-    (0..count).filter_map(|at| evaluator.rule(RuleId(at)))
-}
-
 /// Refuses uses of typed tables that mean nothing.
 pub(super) fn check(input: &Input<'_>) -> Result<(), Refused> {
     let mut found = Vec::new();
-    for RuleRef { rule, anchor, .. } in rules(input.evaluator) {
+    for RuleRef { rule, anchor, .. } in input.evaluator.rule_refs() {
         let why = wrong_end(input, rule, anchor).or_else(|| wrong_pool(input, rule, anchor));
         let why = why.or_else(|| wrong_tag(input, rule, anchor));
         found.extend(why.map(|why| Diagnostic::error(Code::BadValue, rule.span, why)));
@@ -90,7 +84,7 @@ fn wrong_end(input: &Input<'_>, rule: &Rule, anchor: &str) -> Option<String> {
 
 /// A typed table that the ruleset does not declare is no table of pf's.
 fn undeclared(input: &Input<'_>, peer: &Peer, anchor: &str) -> Option<String> {
-    let weir_rules::ir::Address::Table(name) = &peer.address else { return None };
+    let Address::Table(name) = &peer.address else { return None };
     let is_main = input.evaluator.table_anchor(anchor, name).is_empty();
     let is_typed = is_main && input.typed.contains_key(name);
     let why = || format!("<{name}> is a typed table: declare it, as `table <{name}> type addr`");
@@ -141,7 +135,7 @@ fn values<'i>(input: &'i Input<'_>, name: &Text) -> &'i [Value] {
 /// The tags of the entries of a rule's table, if it has `tag value`; else its tag.
 pub(super) fn tags_of(input: &Input<'_>) -> BTreeSet<String> {
     let mut given = BTreeSet::new();
-    for RuleRef { rule, anchor, .. } in rules(input.evaluator) {
+    for RuleRef { rule, anchor, .. } in input.evaluator.rule_refs() {
         match input.evaluator.value_end(rule, anchor) {
             Some((_, name, _)) => {
                 let tags = values(input, name).iter().filter_map(|value| value.tag.as_ref());
@@ -161,7 +155,7 @@ fn gateway(next_hop: &NextHop) -> Gateway {
 /// The next hops of the tables of rules that pass.
 pub(super) fn gateways_of(input: &Input<'_>) -> BTreeSet<Gateway> {
     let mut given = BTreeSet::new();
-    for RuleRef { rule, anchor, .. } in rules(input.evaluator) {
+    for RuleRef { rule, anchor, .. } in input.evaluator.rule_refs() {
         let route = rule.route.as_deref().filter(|_| rule.action == Action::Pass);
         let pool = route.and_then(|route| input.evaluator.typed_pool(&route.pool, anchor));
         let Some((name, _)) = pool else { continue };
@@ -206,5 +200,23 @@ impl Builder<'_> {
             _ => None,
         });
         typed.collect()
+    }
+}
+
+impl Compiled {
+    /// Appends what entries of typed tables have, and gives the place of the tables' places.
+    pub(super) fn link_typed(&self, out: &mut Vec<u8>) -> u32 {
+        if self.typed.is_empty() {
+            return 0;
+        }
+        let mut places = vec![0; self.tables.len()];
+        for (index, words) in &self.typed {
+            places[*index] = padded(out);
+            out.extend(u32::try_from(words.len()).unwrap_or(u32::MAX).to_ne_bytes());
+            out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        }
+        let at = padded(out);
+        out.extend(places.iter().flat_map(|place| place.to_ne_bytes()));
+        at
     }
 }

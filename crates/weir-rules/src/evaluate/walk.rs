@@ -119,6 +119,12 @@ impl Evaluator<'_> {
         ((id.0 as usize) < self.rules.len()).then(|| self.rule_ref(id.0))
     }
 
+    /// All rules as [`Self::rule`] gives them, in the order of their [`RuleId`].
+    pub fn rule_refs(&self) -> impl Iterator<Item = RuleRef<'_>> {
+        let count = u32::try_from(self.rules.len()).unwrap_or(u32::MAX);
+        (0..count).map(|at| self.rule_ref(at))
+    }
+
     fn rule_ref(&self, at: u32) -> RuleRef<'_> {
         let rule = &self.rules[at as usize];
         let block = &self.blocks[rule.block as usize];
