@@ -55,7 +55,7 @@ fn translated_packets_come_and_are_answered() {
 fn every_reason_to_drop_comes() {
     let mut drops = std::collections::BTreeMap::<DropReason, u64>::new();
     let features = Features { translation_percent: 80, ..Features::ALL };
-    for seed in 0..case_count() * 3 {
+    for seed in 0..case_count() * 8 {
         let case = Case::new(seed, &features, PACKET_COUNT);
         let mut device = Reference::new();
         case.mix(&mut device, &mut Mix::default()).unwrap();
@@ -75,7 +75,7 @@ fn every_reason_to_drop_comes() {
         DropReason::SrcLimit,
         DropReason::MapFailed,
     ] {
-        assert!(drops.contains_key(&reason), "{reason}: {drops:?}");
+        assert!(drops.get(&reason).is_some_and(|count| *count >= 3), "{reason}: {drops:?}");
     }
 }
 

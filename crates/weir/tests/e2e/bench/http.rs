@@ -36,7 +36,8 @@ fn the_benchmark_runs_and_reports() {
         repeats: 1,
         sample: Duration::from_millis(20),
         ledger_connections: 200,
-        held_connections: 2_000,
+        // What fewer need may fit into what the process had before.
+        held_connections: 8_000,
         rows: selected(&[]).expect("rows"),
         weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
     };
@@ -61,9 +62,7 @@ fn the_benchmark_runs_and_reports() {
             }
             continue;
         }
-        // What so few connections need may fit into what the process had before.
-        let least = if name == MEMORY { 0.0 } else { f64::MIN_POSITIVE };
-        assert!(entry["value"].as_f64().is_some_and(|value| value >= least), "{entry}");
+        assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
     }
     // Neither is a share.
