@@ -133,7 +133,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_letter) {
-        return Err(format!("`{name}` is no name of a table: letters, digits, `_`, `-` and `.`"));
+        return Err(format!("`{name}` is not a table name: use letters, digits, `_`, `-` and `.`"));
     }
     Ok(())
 }
@@ -240,7 +240,7 @@ mod tests {
             assert!(refusal.contains(why), "{line}: {refusal}");
         }
         assert_eq!(shape("number", "").entries("1\n# no\nx # y\n").unwrap_err().0, 3);
-        assert!(KeyType::parse("mac").unwrap_err().contains("addr, iface, number and flow"));
+        assert!(KeyType::parse("mac").unwrap_err().contains("addr, iface, number or flow"));
         assert!(KeyType::parse("flow:src-ip,colour").unwrap_err().contains("`colour`"));
         assert!(Kinds::parse("tag,tag").unwrap_err().contains("twice"));
         assert!(Kinds::parse("weight").unwrap_err().contains("tag, skipto, mark, dscp, nexthop"));

@@ -61,22 +61,17 @@ impl Engine {
         };
         let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
         let anchors = std::mem::take(&mut engine.anchors);
-        let (typed, fresh) = match engine.declared(&main.ruleset, true) {
-            Ok(declared) => declared,
-            Err(error) => {
-                if !engine.is_adopted {
-                    engine.stop();
-                }
-                return Err(error);
+        let declared = engine.declared(&main.ruleset, true);
+        let installed = declared.and_then(|(typed, fresh)| {
+            let next = Next { facts, main, anchors, tables, typed };
+            let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
+            if !engine.is_adopted {
+                // Before a program is attached: whoever finds one takes what is disabled as meant.
+                engine.set_enabled(true);
             }
-        };
-        let next = Next { facts, main, anchors, tables, typed };
-        let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
-        if !engine.is_adopted {
-            // Before a program is attached: whoever finds one takes what is disabled as meant.
-            engine.set_enabled(true);
-        }
-        match engine.install_declared(next, manner, fresh) {
+            engine.install_declared(next, manner, fresh)
+        });
+        match installed {
             Ok(warnings) => {
                 engine.loaded_unix_s = clock::unix_s();
                 Ok((engine, warnings))

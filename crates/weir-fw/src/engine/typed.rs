@@ -180,7 +180,14 @@ fn shown((set, name): &TypedKey) -> String {
 
 fn no_table(key: &TypedKey) -> Refused {
     let name = shown(key);
-    Refused(format!("there is no typed table {name}: `weir fw table create` makes one"))
+    Refused(format!("no typed table {name} exists: create it with `weir fw table create`"))
+}
+
+fn check_set(set: u8) -> Result<(), Refused> {
+    if set > SET_MAX {
+        return Err(Refused(format!("table set {set} is out of range: sets are 0 to {SET_MAX}")));
+    }
+    Ok(())
 }
 
 fn shape(key: &str, values: &str) -> Result<Shape, String> {
@@ -190,9 +197,7 @@ fn shape(key: &str, values: &str) -> Result<Shape, String> {
 impl Engine {
     /// `weir fw table`.
     pub(crate) fn typed(&mut self, set: u8, action: TypedAction) -> Result<TypedAnswer, Refused> {
-        if set > SET_MAX {
-            return Err(Refused(format!("{set} is no set of tables: they are 0 to {SET_MAX}")));
-        }
+        check_set(set)?;
         let key = |name: String| (set, name);
         match action {
             TypedAction::Create { names, key, values, limit } => {
@@ -393,9 +398,7 @@ impl Engine {
     /// Tables of two sets change places, all in one step. Rules name tables of set 0: what they use
     /// has to be in the other one, too, and of the same type.
     fn swap_sets(&mut self, set: u8, other: u8) -> Result<TypedAnswer, Refused> {
-        if other > SET_MAX {
-            return Err(Refused(format!("{other} is no set of tables: they are 0 to {SET_MAX}")));
-        }
+        check_set(other)?;
         let swapped = |found: u8| match found {
             _ if found == set => other,
             _ if found == other => set,

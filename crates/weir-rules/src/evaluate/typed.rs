@@ -178,7 +178,7 @@ mod tests {
         let bad = judged("in on em0 tcp 10.0.0.5:1000 > 203.0.113.9:80 S");
         assert_eq!(bad, (None, Some("bad".into())));
         let six = judged("in on em0 tcp [2001:db8::5]:1 > [2001:db8::6]:80 S");
-        assert_eq!(six, (None, None), "there is no entry for it");
+        assert_eq!(six, (None, None), "no entry covers it");
     }
 
     #[test]
@@ -186,8 +186,8 @@ mod tests {
         let facts = Facts::parse(FACTS).unwrap();
         let long = "l".repeat(63);
         for (text, why) in [
-            ("table <x> type mac\n", "`mac` is no type of keys"),
-            ("table <x> type addr values colour\n", "`colour` is no value of entries"),
+            ("table <x> type mac\n", "`mac` is not a key type"),
+            ("table <x> type addr values colour\n", "`colour` is not a value"),
             ("table <x> type addr { 10.0.0.1 }\n", "in a `file`, or come by `weir fw table`"),
             ("table <x> persist type addr\n", "neither const nor persist"),
             ("table <x> type addr values tag file \"wrong\"\n", "wrong:2: the table has no value"),

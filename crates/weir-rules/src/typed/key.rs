@@ -78,9 +78,7 @@ impl KeyType {
                 "iface" => Ok(Self::Iface),
                 "number" => Ok(Self::Number),
                 "flow" => Ok(Self::Flow(Components::ALL)),
-                _ => Err(format!(
-                    "`{text}` is no type of keys: there are addr, iface, number and flow"
-                )),
+                _ => Err(format!("`{text}` is not a key type: use addr, iface, number or flow")),
             };
         };
         let mut found = 0;
@@ -88,7 +86,7 @@ impl KeyType {
             let at = Components::NAMES.iter().position(|name| *name == part);
             let at = at.ok_or_else(|| {
                 let names = Components::NAMES.join(", ");
-                format!("`{part}` is no part of a flow: there are {names}")
+                format!("`{part}` is not part of a flow: use {names}")
             })?;
             found |= 1 << at;
         }
@@ -187,7 +185,7 @@ const PROTOCOLS: [(&str, u8); 7] = [
     ("icmp", protocol::ICMP),
     ("tcp", protocol::TCP),
     ("udp", protocol::UDP),
-    ("gre", 47),
+    ("gre", protocol::GRE),
     ("esp", 50),
     ("ipv6-icmp", protocol::ICMP6),
     ("sctp", protocol::SCTP),

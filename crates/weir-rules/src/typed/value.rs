@@ -66,7 +66,7 @@ impl Kinds {
         for word in text.split(',').filter(|_| !text.is_empty()) {
             let kind = ValueKind::parse(word).ok_or_else(|| {
                 let all = ValueKind::ALL.map(ValueKind::as_str).join(", ");
-                format!("`{word}` is no value of entries: there are {all}")
+                format!("`{word}` is not a value: use {all}")
             })?;
             if kinds.has(kind) {
                 return Err(format!("`{word}` is given twice"));

@@ -90,10 +90,10 @@ fn assert_mistakes_are_refused(net: &Network) {
         ("create hops", "there is a table <hops> already"),
         ("create pf", "<pf> is a table of pf.conf already"),
         (&format!("create {}", "x".repeat(64)), "at most 63 bytes, and this one has 64"),
-        ("create new --type mac", "`mac` is no type of keys"),
-        ("create new --values colour", "`colour` is no value of entries"),
-        ("create new --set 32", "32 is no set of tables"),
-        ("add nobody 10.0.0.1", "there is no typed table <nobody>"),
+        ("create new --type mac", "`mac` is not a key type"),
+        ("create new --values colour", "`colour` is not a value"),
+        ("create new --set 32", "table set 32 is out of range"),
+        ("add nobody 10.0.0.1", "no typed table <nobody> exists"),
         ("add hops em0", "`em0` is not an address or network"),
         ("add hops 10.0.0.1 mark 3", "the table has no value `mark`: its values are tag,nexthop"),
         ("add ports 1.2.3.4", "`1.2.3.4` is not a number"),
@@ -137,7 +137,7 @@ fn assert_locks_and_limits_hold(net: &Network) {
     assert_eq!(table(net, "flush large"), "1 deleted\n");
     assert_eq!(table(net, "list large"), "");
     assert_eq!(table(net, "destroy small large"), "2 destroyed\n");
-    assert_refused(net, "info small", "there is no typed table <small>");
+    assert_refused(net, "info small", "no typed table <small> exists");
 }
 
 #[test]
