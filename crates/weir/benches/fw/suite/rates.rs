@@ -38,7 +38,7 @@ impl Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 28] = [
+const FIGURES: [Figure; 30] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
@@ -63,6 +63,8 @@ const FIGURES: [Figure; 28] = [
     figure(rows::NFT_5M_POLLED, Device::Nftables(Rules::Stateful), Load::Walk(MANY)).polled(),
     figure(rows::NEW, Device::Weir(Rules::Stateful), Load::New),
     figure(rows::NFT_NEW, Device::Nftables(Rules::Stateful), Load::New),
+    figure(rows::NEW_POLLED, Device::Weir(Rules::Stateful), Load::New).polled(),
+    figure(rows::NFT_NEW_POLLED, Device::Nftables(Rules::Stateful), Load::New).polled(),
     figure(rows::NAT_NEW, Device::Weir(Rules::Pool), Load::New),
     figure(rows::NFT_NAT_NEW, Device::Nftables(Rules::Pool), Load::New),
     figure(rows::RULES, Device::Weir(Rules::Many), Load::New),

@@ -60,6 +60,9 @@ pub(crate) const BEFORE_4900: &str = "before_4900";
 /// Series in which every packet is of a new flow.
 pub(crate) const NFT_NEW: &str = "nft_new_states";
 pub(crate) const NEW: &str = "new_states";
+/// The same where nobody wakes the sink.
+pub(crate) const NFT_NEW_POLLED: &str = "nft_new_states_polled";
+pub(crate) const NEW_POLLED: &str = "new_states_polled";
 pub(crate) const NFT_NAT_NEW: &str = "nft_nat_new_states";
 pub(crate) const NAT_NEW: &str = "nat_new_states";
 pub(crate) const NFT_RULES: &str = "nft_1000_rules";
@@ -149,6 +152,8 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .floor(0.98),
     pps(NFT_NEW, "nftables, new states"),
     pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.2),
+    pps(NFT_NEW_POLLED, "nftables, new states, sink polled"),
+    pps(NEW_POLLED, "weir fw, new states, sink polled").against(Against::Series(NFT_NEW_POLLED)),
     pps(NFT_NAT_NEW, "nftables, `snat` to four addresses, new states"),
     pps(NAT_NEW, "weir fw, `nat` to four addresses, new states")
         .against(Against::Series(NFT_NAT_NEW))
