@@ -63,6 +63,8 @@ pub type CountedTables = HashMap<(Text, Text), u32>;
 /// What rules count of tables' entries, by the rules' identifiers: for their sources, and for their
 /// destinations.
 type CountedEnds = HashMap<u32, [image::Counted; 2]>;
+/// By id of a rule with `max-pkt-rate`: packets, and seconds.
+type Rates = HashMap<u32, [u32; 2]>;
 
 /// An interface that has a slot in the data path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +123,7 @@ pub struct Compiled {
     gateways: Vec<image::Gateways>,
     owners: Vec<image::Owner>,
     counted: CountedEnds,
+    rates: Rates,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
     /// The queues of interfaces.
@@ -189,6 +192,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         trees,
         counted_tables: input.counted,
         counted: CountedEnds::new(),
+        rates: Rates::new(),
         open: Vec::new(),
     };
     for step in steps {
@@ -299,6 +303,7 @@ struct Builder<'a> {
     trees: Vec<Tree>,
     counted_tables: &'a CountedTables,
     counted: CountedEnds,
+    rates: Rates,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -325,6 +330,10 @@ impl<'a> Builder<'a> {
         let criteria = self.names.criteria(rule.rule, rule.anchor);
         let is_counted = self.count_entries(rule, &criteria);
         self.row(rule, criteria, None)?;
+        if let Some(rate) = rule.rule.options.max_pkt_rate {
+            let id = self.ids.get(&rule.id).copied().unwrap_or(0);
+            self.rates.insert(id, [rate.limit, rate.seconds]);
+        }
         if let Some(action) = self.actions.last_mut().filter(|_| is_counted) {
             action.decision |= decision::COUNTED;
         }
@@ -436,6 +445,7 @@ impl<'a> Builder<'a> {
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
         flag(image_flags::OWNERS, !self.names.owners.is_empty());
         flag(image_flags::COUNTED, !self.counted.is_empty());
+        flag(image_flags::RATES, !self.rates.is_empty());
         let proxies = decides(decision::SYNPROXY | decision::ADAPTIVE);
         flag(image_flags::PROXIES, proxies);
         let is_plain = !translates && !proxies && self.gateways.is_empty();
@@ -456,6 +466,7 @@ impl<'a> Builder<'a> {
             gateways: self.gateways,
             owners: self.names.owners,
             counted: self.counted,
+            rates: self.rates,
             numbered: Vec::new(),
             trees: self.trees,
             operands: self.names.operands,
@@ -581,6 +592,7 @@ impl Compiled {
                 ends.iter().for_each(|end| end.write(&mut out));
             }
         }
+        header.rates_at = self.link_rates(&mut out);
         header.profiles_at = padded(&mut out);
         let blank = [[0; TIMEOUT_COUNT]];
         let profiles = &self.settings.profiles;
@@ -590,6 +602,21 @@ impl Compiled {
         header.bytes = padded(&mut out);
         out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes(&self.settings));
         out
+    }
+}
+
+impl Compiled {
+    /// By rule id `max-pkt-rate`, if some rule has it; gives where it stands.
+    fn link_rates(&self, out: &mut Vec<u8>) -> u32 {
+        if self.rates.is_empty() {
+            return 0;
+        }
+        let at = padded(out);
+        for id in 0..self.known.id_count {
+            let rate = self.rates.get(&id).copied().unwrap_or_default();
+            out.extend(rate.map(u32::to_ne_bytes).as_flattened());
+        }
+        at
     }
 }
 

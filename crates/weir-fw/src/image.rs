@@ -392,6 +392,7 @@ pub struct Header {
     pub gateways_at: u32,
     pub owners_at: u32,
     pub counted_at: u32,
+    pub rates_at: u32,
     pub typed_at: u32,
 }
 
@@ -444,6 +445,7 @@ impl Header {
             (image::GATEWAYS_AT, self.gateways_at),
             (image::OWNERS_AT, self.owners_at),
             (image::COUNTED_AT, self.counted_at),
+            (image::RATES_AT, self.rates_at),
             (image::TYPED_AT, self.typed_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),

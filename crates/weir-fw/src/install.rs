@@ -252,6 +252,13 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         Ok(prepared.known)
     }
 
+    /// Has rules with `once` match once more, by their identifiers: those that were just loaded.
+    pub fn renew(&self, known: &Known, ids: impl IntoIterator<Item = u32>) {
+        for at in ids.into_iter().filter_map(|id| known.counters_at(id, self.cpu_count)) {
+            self.memory.store32(at + rule_counters::IS_SPENT, 0);
+        }
+    }
+
     /// Frees what was prepared and is not wanted after all.
     ///
     /// # Errors

@@ -93,8 +93,6 @@ refusals! {
         "the kernel's classes have one rate, and one burst";
     Limiter: "state limiter, source limiter",
         "states are limited only by max, max-src-states and the like";
-    PacketRate: "max-pkt-rate",
-        "rates of packets are not limited";
     Os: "os",
         "there are no fingerprints of operating systems";
     Rdomain: "on rdomain other than 0",
@@ -109,8 +107,6 @@ refusals! {
         "the kernel has no divert sockets, which take whole packets";
     DivertElse: "divert-to, divert-reply with route-to, no state, match or the other direction",
         "a state keeps the socket that gets what comes in";
-    Once: "once",
-        "rules do not remove themselves";
     Pflow: "pflow",
         "flows are not exported";
     AllowRelated: "allow-related",
@@ -394,9 +390,7 @@ fn refusals_of(rule: &Rule, typed: &HashSet<Text>) -> Vec<Refusal> {
     let mut found = vec![
         (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
         (Refusal::Os, rule.os.is_some()),
-        (Refusal::PacketRate, options.max_pkt_rate.is_some()),
         (Refusal::SetDelay, options.set.delay_ms.is_some()),
-        (Refusal::Once, options.once),
         (Refusal::Dummynet, options.dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(options.rtable)),
         (Refusal::Limiter, !options.limiters.is_empty()),

@@ -49,6 +49,8 @@ pub enum DropReason {
     AfTo,
     /// Its TTL ends where it would change its family.
     Ttl,
+    /// `max-pkt-rate` of its state's rule.
+    PktRate,
 }
 
 impl DropReason {
@@ -73,6 +75,7 @@ impl DropReason {
         Self::TooBig,
         Self::AfTo,
         Self::Ttl,
+        Self::PktRate,
     ];
 
     /// pf's name.
@@ -98,6 +101,7 @@ impl DropReason {
             Self::TooBig => "too-big",
             Self::AfTo => "af-to",
             Self::Ttl => "ttl",
+            Self::PktRate => "pkt-rate",
         }
     }
 

@@ -61,7 +61,7 @@ pub mod timeout;
 mod trip;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::device::{Device, DeviceError, Network, RuleText};
@@ -122,6 +122,10 @@ struct World {
     state_reserve: u32,
     /// How often pools that take turns have given an address.
     turns: BTreeMap<RuleId, u64>,
+    /// Rules with `once` that have had their match.
+    spent: BTreeSet<RuleId>,
+    /// Of rules with `max-pkt-rate`: when the last packet came, and thousandths of packets.
+    rates: BTreeMap<LoadedRule, (u64, u64)>,
     /// States of a device that this one is compared with: what it has chosen freely.
     choices: Vec<StateInfo>,
     /// What its packet left as.
@@ -228,6 +232,7 @@ impl Device for Reference {
         self.ruleset = ruleset.clone();
         let world = &mut self.world;
         world.turns.clear();
+        world.spent.clear();
         // A table that the new rules fill is as they say; others keep what came in.
         world.overloaded.retain(|(anchor, name, _)| {
             let is_it =
@@ -415,8 +420,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
         (options.set.prio.is_some(), "`set prio`"),
         (options.set.delay_ms.is_some(), "`set delay`"),
         (options.rtable.is_some(), "`rtable`"),
-        (options.once, "`once`"),
-        (options.max_pkt_rate.is_some(), "`max-pkt-rate`"),
         (!options.limiters.is_empty(), "a limiter"),
     ]
     .into_iter()

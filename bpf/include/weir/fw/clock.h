@@ -7,11 +7,19 @@
 #define WEIR_FW_CLOCK_H
 
 #include <bpf/bpf_helpers.h>
-#include <weir/fw/layout.h>
+#include <weir/fw/arena.h>
 
 static __always_inline __u32 weir_fw_tick(__u32 clock_offset)
 {
 	return (__u32)(bpf_ktime_get_coarse_ns() >> WEIR_FW_TICK_SHIFT) + clock_offset;
+}
+
+/* Ticks in a second, where the control page has no other number for a test. */
+#define WEIR_FW_SECOND_TICKS 60
+
+static __always_inline __u32 weir_fw_second_ticks(void)
+{
+	return weir_at(struct weir_fw_control, 0)->second_ticks ?: WEIR_FW_SECOND_TICKS;
 }
 
 #endif /* WEIR_FW_CLOCK_H */

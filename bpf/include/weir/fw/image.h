@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 9,
+	WEIR_FW_IMAGE_VERSION = 10,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 	/* weir_fw_rule.tag: that of the entry of its typed table, by source or destination */
@@ -57,6 +57,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_NO_DF = 1 << 20, /* `set reassemble yes no-df`: of fragments */
 	WEIR_FW_IMAGE_TYPED = 1 << 21, /* some rule asks a typed table */
 	WEIR_FW_IMAGE_FAMILIES = 1 << 22, /* some rule has `af-to` */
+	WEIR_FW_IMAGE_RATES = 1 << 23, /* some rule has `max-pkt-rate` */
 };
 
 struct weir_fw_image {
@@ -108,7 +109,9 @@ struct weir_fw_image {
 	__u32 typed_at;		/* __u32[table_count]: of a typed table how many values it has, and
 				 * behind that these, __u32 (typed.h); 0: another one. There with
 				 * WEIR_FW_IMAGE_TYPED */
-	__u32 unused[10];
+	__u32 rates_at;		/* struct weir_fw_rate[id_count], by rule id; there with
+				 * WEIR_FW_IMAGE_RATES */
+	__u32 unused[9];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -203,6 +206,12 @@ struct weir_fw_counted {
 	__u32 unused;
 };
 
+/* `max-pkt-rate count/seconds` */
+struct weir_fw_rate {
+	__u32 count;		/* packets; 0: any number */
+	__u32 seconds;
+};
+
 /* weir_fw_rule.kind */
 enum weir_fw_rule_kind {
 	WEIR_FW_RULE_PASS,
@@ -239,7 +248,7 @@ enum weir_fw_answer {
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
 	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED |        \
-	 WEIR_DECISION_ADAPTIVE)
+	 WEIR_DECISION_ADAPTIVE | WEIR_DECISION_RATED)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

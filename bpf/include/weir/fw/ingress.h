@@ -314,7 +314,7 @@ static __always_inline bool weir_fw_is_skipped_error(const struct weir_fw_packet
 static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_packet *p,
 					 struct weir_fw_hit *hit, bool is_skipped)
 {
-	int found = WEIR_STATE_MISS;
+	int found = WEIR_STATE_MISS, drop;
 
 	if (is_skipped)
 		p->flags |= WEIR_PACKET_SKIPPED;
@@ -329,8 +329,9 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		return weir_fw_drop(p, WEIR_DROP(PROTO_CKSUM));
 	if (weir_proxy_completes(p, hit))
 		p->flags |= WEIR_PACKET_STAY;
-	if (hit->covered[WEIR_FW_IN] && !is_skipped && weir_fw_has_wrong_options(p, hit))
-		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
+	drop = hit->covered[WEIR_FW_IN] && !is_skipped ? weir_fw_refused_by_state(p, hit) : 0;
+	if (drop)
+		return weir_fw_drop(p, drop);
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
 		hit->covered[WEIR_FW_IN] = 1;
 		hit->covered[WEIR_FW_OUT] = 1;
@@ -453,7 +454,7 @@ static __always_inline bool weir_fw_is_asked_out(const struct weir_fw_packet *p,
 static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_packet *p,
 					   struct weir_fw_hit *hit)
 {
-	int action;
+	int action, drop;
 
 	if (weir_fw_is_skipped_fragment(p)) {
 		action = weir_fw_gather_out(p, hit);
@@ -482,8 +483,9 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 			weir_fw_recall_tag(p, hit);
 		return weir_fw_judge_new(ctx, p, hit);
 	}
-	if (weir_fw_has_wrong_options(p, hit))
-		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
+	drop = weir_fw_refused_by_state(p, hit);
+	if (drop)
+		return weir_fw_drop(p, drop);
 	if (weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
 	weir_fw_apply_state(p, hit);

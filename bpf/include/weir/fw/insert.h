@@ -92,7 +92,7 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
 	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
-	if (d->flags & (WEIR_DECISION_LOG_ALL | WEIR_DECISION_COUNTED))
+	if (d->flags & (WEIR_DECISION_LOG_ALL | WEIR_DECISION_COUNTED | WEIR_DECISION_RATED))
 		control |= WEIR_STATE_WATCHED;
 	if (d->scrub & ~WEIR_SCRUB_SYNS)
 		control |= WEIR_STATE_SCRUB;
@@ -263,11 +263,8 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
 	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE);
 	first = weir_fw_counters_of(active, rule, 0);
-	if (rule == other || !first)
-		return;
-	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
-	weir_at(struct weir_fw_rule_counters, weir_fw_counters_of(active, rule, cpu))
-		->states_ended++;
+	if (rule != other && first)
+		__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
 }
 
 /*

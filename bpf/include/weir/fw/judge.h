@@ -59,6 +59,22 @@ static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packe
 						      WEIR_HIT_ALLOW_OPTIONS_A));
 }
 
+/*
+ * Why a state does not let a packet through that it covers at p->direction: the reason + 1; 0: it
+ * does. A rule's rate is that of the packets from who has made the state, which has counted and
+ * followed them by now; pf drops what is too much before that.
+ */
+static __always_inline int weir_fw_refused_by_state(const struct weir_fw_packet *p,
+						    const struct weir_fw_hit *hit)
+{
+	const __u32 others = WEIR_PACKET_FOLLOWS | WEIR_PACKET_ICMP_ERROR;
+
+	if (hit->flags & WEIR_HIT_WATCHED && !(hit->reverse & 1) && !(p->flags & others) &&
+	    weir_rate_is_over(p, hit->rule[weir_fw_half(p, hit) & 1]))
+		return WEIR_DROP(PKT_RATE);
+	return weir_fw_has_wrong_options(p, hit) ? WEIR_DROP(IP_OPTION) : 0;
+}
+
 /* What a state does with a packet that it covers at p->direction: it is counted, and changed. */
 static __always_inline void weir_fw_apply_state(const struct weir_fw_packet *p,
 						const struct weir_fw_hit *hit)

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 17,
+	WEIR_FW_LAYOUT_VERSION = 18,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -224,7 +224,7 @@ enum weir_state_flag {
 	WEIR_STATE_SLOPPY = 1 << 6,
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
-	WEIR_STATE_WATCHED = 1 << 9,	/* some half's rule logs, or counts, all */
+	WEIR_STATE_WATCHED = 1 << 9,	/* some half's rule logs, counts, or limits all */
 	WEIR_STATE_SCRUB = 1 << 10,	/* every packet is changed, not SYNs alone */
 	WEIR_STATE_DIRTY = 1 << 11,	/* changed since a copy of it was sent: for sync */
 	WEIR_STATE_ACKED = 1 << 12,	/* another firewall has a copy: for sync */
@@ -559,8 +559,10 @@ struct weir_fw_rule_counters {
 	__u64 packets[WEIR_FW_DIRECTION_COUNT];
 	__u64 bytes[WEIR_FW_DIRECTION_COUNT];
 	__u64 states_created;
-	__u64 states_ended;
-	__u64 states_live;	/* of all CPUs, in the first one's line: for `max` */
+	/* Of all CPUs, in the first one's line: */
+	__u64 packet_rate;	/* `max-pkt-rate` (bound.h) */
+	__u32 states_live;	/* for `max` */
+	__u32 is_spent;		/* a `once` rule has had its match (bound.h) */
 };
 
 _Static_assert(sizeof(struct weir_fw_rule_counters) == 64, "one line per CPU");

@@ -22,7 +22,7 @@ weir_limit_rule(const struct weir_fw_packet *p, const struct weir_fw_decision *d
 static __always_inline bool weir_limit_take_rule(const struct weir_fw_packet *p,
 						 const struct weir_fw_decision *d)
 {
-	__u64 live;
+	__u32 live;
 
 	if (!weir_fw_counters_of(p->ruleset, d->rule, 0))
 		return true;

@@ -32,7 +32,8 @@
 	X(TOO_BIG, "too-big", "longer than the MTU where route-to, reply-to or af-to leads")     \
 	X(NO_SOCKET, "no-socket", "nobody listens where divert-to leads, or asks for what came")  \
 	X(AF_TO, "af-to", "fragments, options, messages that af-to has no other family for")     \
-	X(TTL, "ttl", "its TTL ends here, and af-to would bring it into the other family")
+	X(TTL, "ttl", "its TTL ends here, and af-to would bring it into the other family")   \
+	X(PKT_RATE, "pkt-rate", "packets of a state above the max-pkt-rate of its rule")
 
 enum weir_fw_reason {
 #define WEIR_FW_REASON_ENUM(constant, name, text) WEIR_FW_REASON_##constant,

@@ -7,6 +7,7 @@
 #ifndef WEIR_FW_RULES_H
 #define WEIR_FW_RULES_H
 
+#include <weir/fw/bound.h>
 #include <weir/fw/classify.h>
 #include <weir/fw/counted.h>
 #include <weir/fw/headers.h>
@@ -435,6 +436,9 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 	at = p->ruleset + image->rules_at + number * (__u32)sizeof(*rule);
 	rule = weir_at(struct weir_fw_rule, at);
 	kind = rule->kind;
+	if (rule->decision & (WEIR_DECISION_ONCE | WEIR_DECISION_RATED) &&
+	    weir_rule_has_ended(p, at))
+		return criteria->end ? criteria->end : number + 1;
 	if (kind == WEIR_FW_RULE_ANCHOR_END)
 		return walk->winner > rule->number ? WEIR_FW_WALK_ENDS : number + 1;
 	tag = rule->tag;

@@ -286,9 +286,10 @@ static __always_inline int weir_fw_let_through(struct __sk_buff *skb, struct wei
 		drop = weir_fw_judge_new_skb(skb, p, hit, direction);
 		if (drop)
 			return drop;
-	} else if (weir_fw_has_wrong_options(p, hit)) {
-		return WEIR_DROP(IP_OPTION);
 	} else {
+		drop = weir_fw_refused_by_state(p, hit);
+		if (drop)
+			return drop;
 		if (weir_fw_logs_all(p, hit))
 			weir_fw_log_all_skb(skb, p, hit);
 		weir_fw_apply_state(p, hit);

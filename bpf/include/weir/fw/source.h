@@ -22,7 +22,6 @@
 #define WEIR_SOURCE_COUNT_DEFAULT 10000
 /* Ticks of about a second: rates count by it, and a source over its limits makes no states for it,
  * until its table is asked. */
-#define WEIR_SOURCE_SECOND_TICKS 60
 /* In weir_source.overloads, beside the rule's table: states of the source end, too. */
 #define WEIR_SOURCE_FLUSHES (1u << 16)
 /* More than a thousand sources at a time that went over a limit. */
@@ -33,11 +32,6 @@
 
 /* weir_source_key.family, beside WEIR_FW_INET and WEIR_FW_INET6: the number of nodes of a rule. */
 #define WEIR_SOURCE_NODES_OF_RULE 2
-
-static __always_inline __u32 weir_source_second_ticks(void)
-{
-	return weir_at(struct weir_fw_control, 0)->second_ticks ?: WEIR_SOURCE_SECOND_TICKS;
-}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -190,7 +184,7 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 {
 	struct weir_fw_rule __weir_arena *rule = weir_source_rule(d);
 	__u32 states_max = rule->source_states_max, tick = p->tick;
-	__u32 second = weir_source_second_ticks();
+	__u32 second = weir_fw_second_ticks();
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
 	bool fits = false, is_full = false, is_own;
@@ -423,7 +417,7 @@ static __always_inline void weir_source_tell(const struct weir_source_key *key, 
 __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu)
 {
 	struct weir_state __weir_arena *s = weir_source_line(slot);
-	__u32 now_s = tick / weir_source_second_ticks();
+	__u32 now_s = tick / weir_fw_second_ticks();
 	bool is_over = false, is_often = false, is_own;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;

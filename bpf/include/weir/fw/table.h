@@ -431,7 +431,6 @@ static __noinline __u32 weir_bucket_settle(__u32 slot, __u32 half, __u32 cpu)
 	/* A rule that made both halves has had one state; of two families, one half of it. */
 	if (half && weir_half_rule(s, slot, 0) == rule)
 		return weir_has_two_families(s) ? 0 : at;
-	weir_at(struct weir_fw_rule_counters, at)->states_ended++;
 	first = at - cpu * (__u32)sizeof(struct weir_fw_rule_counters);
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
 	return at;
@@ -495,13 +494,10 @@ static __always_inline void weir_bucket_move(__u32 to, __u32 from)
 /* A rule that has translated a flow has one state less. */
 static __noinline void weir_alias_settle(__u32 rule)
 {
-	__u32 active = weir_fw_control()->active, first = weir_fw_counters_of(active, rule, 0), at;
+	__u32 first = weir_fw_counters_of(weir_fw_control()->active, rule, 0);
 
-	if (!first)
-		return;
-	at = weir_fw_counters_of(active, rule, bpf_get_smp_processor_id());
-	weir_at(struct weir_fw_rule_counters, at)->states_ended++;
-	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+	if (first)
+		__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
 }
 
 /* An alias that belongs to nobody any more: alias.h says who takes it out of its bucket. */

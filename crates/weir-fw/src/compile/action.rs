@@ -44,6 +44,8 @@ impl Names<'_> {
             action.decision |= if log.all { decision::LOG_ALL } else { 0 };
         }
         action.decision |= if options.allow_opts { decision::ALLOW_OPTIONS } else { 0 };
+        action.decision |= if options.once { decision::ONCE } else { 0 };
+        action.decision |= if options.max_pkt_rate.is_some() { decision::RATED } else { 0 };
         if let (Action::Block(policy), None) = (rule.action, &rule.anchor) {
             answers(policy, &mut action);
         }

@@ -392,6 +392,7 @@ impl Engine {
             counts.evaluation_count = base.evaluation_count;
             counts.created_count = base.created_count;
             counts.state_count = base.state_count;
+            counts.is_spent = base.is_spent;
             for direction in 0..2 {
                 counts.packet_count[direction] += base.packet_count[direction];
                 counts.size_bytes[direction] += base.size_bytes[direction];
@@ -489,7 +490,8 @@ impl Engine {
             Vec::new()
         };
         let is_of = |info: &&RuleInfo| info.list == listing.list && *info.anchor == *path;
-        for info in self.rules.iter().filter(is_of) {
+        let is_hidden = |info: &&RuleInfo| verbosity == 0 && self.has_ended(info);
+        for info in self.rules.iter().filter(is_of).filter(|info| !is_hidden(info)) {
             out.push_str(&"  ".repeat(depth));
             if verbosity > 1 || has_skip_steps {
                 out.push_str(&format!("@{} ", info.number));
@@ -520,6 +522,11 @@ impl Engine {
                 out.push_str("}\n");
             }
         }
+    }
+
+    /// Whether a rule is a `once` rule, and has had its match.
+    fn has_ended(&self, info: &RuleInfo) -> bool {
+        counters::of_rule(&self.firewall, &self.known, info.id).is_spent
     }
 
     fn labels(&self, anchor: &str, live: &LiveCounts) -> String {

@@ -228,7 +228,8 @@ pub fn of_rule(firewall: &Firewall, known: &Known, id: u32) -> RuleCounts {
         counts.created_count += word(rule_counters::STATES_CREATED);
     }
     // Programs of all CPUs add to and take from one word.
-    counts.state_count = arena.read64(first + rule_counters::STATES_LIVE);
+    counts.state_count = u64::from(arena.read32(first + rule_counters::STATES_LIVE));
+    counts.is_spent = arena.read32(first + rule_counters::IS_SPENT) != 0;
     counts
 }
 

@@ -113,6 +113,7 @@ impl Engine {
             self.tables.clone()
         };
         let (main, anchors) = (self.main.clone(), self.anchors.clone());
+        let loaded = path.clone();
         let has_tables = source.load.parts.tables && path.is_empty();
         if !path.is_empty() && source.ruleset.tables.iter().any(|table| table.typed.is_some()) {
             let why = "a typed table stands in the main ruleset, and rules of anchors see it";
@@ -131,9 +132,28 @@ impl Engine {
             merge(&mut next.main, source);
         }
         let warnings = self.install_declared(next, Manner::Asked, fresh)?;
+        if parts.rules {
+            self.renew_rules(&loaded)?;
+        }
         self.loader = loader;
         self.loaded_unix_s = clock::unix_s();
         Ok(warnings)
+    }
+
+    /// Has rules with `once` of what was just loaded match once more: those of an anchor, or all
+    /// that are not of an anchor which is loaded by itself.
+    fn renew_rules(&self, loaded: &str) -> Result<(), Refused> {
+        let is_below = |anchor: &str, path: &str| {
+            anchor.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_elsewhere =
+            |anchor: &str| self.anchors.iter().any(|one| is_below(anchor, &one.load.anchor));
+        let is_loaded = |anchor: &str| {
+            if loaded.is_empty() { !is_elsewhere(anchor) } else { is_below(anchor, loaded) }
+        };
+        let infos = self.rules.iter().filter(|info| is_loaded(&info.anchor));
+        self.installer()?.renew(&self.known, infos.map(|info| info.id));
+        Ok(())
     }
 
     /// `pfctl -F rules`: of the main ruleset, or of an anchor.

@@ -16,6 +16,8 @@ pub struct RuleCounts {
     pub state_count: u64,
     /// States that it ever made.
     pub created_count: u64,
+    /// It is a `once` rule, and has had its match.
+    pub is_spent: bool,
 }
 
 /// Who loaded the rules.
@@ -42,6 +44,9 @@ pub(crate) fn put_counts(out: &mut String, counts: &RuleCounts, loader: Loader) 
         "  [ Inserted: uid {} pid {} State Creations: {:<6}]",
         loader.uid, loader.pid, counts.created_count
     );
+    if counts.is_spent {
+        out.push_str("  [ Expired: it has had its match ]\n");
+    }
 }
 
 /// Appends the line of a rule with labels.
@@ -80,6 +85,7 @@ mod tests {
         size_bytes: [420, 380],
         state_count: 1,
         created_count: 2,
+        is_spent: false,
     };
 
     #[test]
@@ -91,6 +97,11 @@ mod tests {
   [ Inserted: uid 0 pid 77 State Creations: 2     ]
 ";
         assert_eq!(out, expected);
+        put_counts(&mut out, &RuleCounts { is_spent: true, ..COUNTS }, Loader { uid: 0, pid: 77 });
+        assert!(
+            out.ends_with("Creations: 2     ]\n  [ Expired: it has had its match ]\n"),
+            "{out}"
+        );
     }
 
     #[test]

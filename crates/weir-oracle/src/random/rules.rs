@@ -416,6 +416,10 @@ fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut
     if features.received_on && criteria.direction == "out" && draw.happens(12) {
         words.put(draw.pick(&["received-on em0", "received-on lan", "! received-on em1"]));
     }
+    // So long that hardly anything fades while packets come.
+    if features.limits && draw.happens(5) {
+        words.put(draw.pick(&["once", "max-pkt-rate 2/3600", "max-pkt-rate 5/3600"]));
+    }
     if features.owners && draw.happens(4) {
         words.put(draw.pick(&["user root", "user != root", "group unknown", "user > 0"]));
     }

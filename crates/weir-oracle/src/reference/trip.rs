@@ -309,6 +309,7 @@ impl<'a> Trip<'a> {
         let mut draw_count = self.world.draw_count;
         let mut view = View {
             device: self.device,
+            evaluator: self.evaluator,
             world: self.world,
             dissected: self.dissected,
             progress: &mut self.progress,
@@ -327,6 +328,7 @@ impl<'a> Trip<'a> {
         let verdict = evaluator.evaluate(&packet, &mut moment);
         let (record, met, refusal) = (view.record, view.met, view.refusal);
         self.world.draw_count = draw_count;
+        self.world.spent.extend(&verdict.spent_once);
         self.is_logged |= !verdict.logs.is_empty();
         if verdict.decision == Decision::Block {
             return Err(self.refused(&verdict, refusal));
@@ -529,9 +531,10 @@ impl<'a> Trip<'a> {
     /// What the states say of the packet where it is.
     fn view(&mut self) -> View<'_> {
         let (device, dissected, inner) = (self.device, self.dissected, self.inner);
+        let evaluator = self.evaluator;
         let (world, progress) = (&mut *self.world, &mut self.progress);
         let (source, record, met, refusal) = (self.packet.source, None, None, None);
-        View { device, world, dissected, progress, source, inner, record, met, refusal }
+        View { device, evaluator, world, dissected, progress, source, inner, record, met, refusal }
     }
 
     /// Whether the packet begins a closed connection anew, whose state ends if another is made.

@@ -11,8 +11,10 @@ use super::timeout;
 use super::{Reference, World};
 use crate::outcome::{Answer, DropReason};
 use weir_rules::evaluate::packet::{ACK, SYN};
-use weir_rules::evaluate::{Mapping, Packet, PoolEnd, RuleId, SourceCount, StateHit, StateView};
-use weir_rules::value::{Direction, Flush};
+use weir_rules::evaluate::{
+    Evaluator, Mapping, Packet, PoolEnd, RuleId, SourceCount, StateHit, StateView,
+};
+use weir_rules::value::{Direction, Flush, Rate};
 use weir_wire::protocol::{ICMP, ICMP6, TCP};
 
 /// Type of an echo request; ICMP has its type where others have the destination port.
@@ -41,6 +43,7 @@ pub(super) struct Change {
 /// States as one packet at one interface sees them.
 pub(super) struct View<'a> {
     pub(super) device: &'a Reference,
+    pub(super) evaluator: &'a Evaluator<'a>,
     pub(super) world: &'a mut World,
     pub(super) dissected: &'a Dissected,
     pub(super) progress: &'a mut Progress,
@@ -102,19 +105,29 @@ impl View<'_> {
         holds.then_some(index)
     }
 
+    /// Counts a packet of a state for the rule of its half.
+    fn is_state_over_rate(&mut self, at: Key, index: usize, now_ns: u64) -> bool {
+        let half = self.world.states.get(at).and_then(|record| record.halves[index].as_ref());
+        let rule = half.and_then(|half| half.rule).and_then(|rule| self.device.rule_of(rule));
+        let rate = rule.and_then(|rule| self.evaluator.rule(rule)?.rule.options.max_pkt_rate);
+        match (rule, rate) {
+            (Some(rule), Some(rate)) => self.packet_rate_exceeded(rule, rate, now_ns),
+            _ => false,
+        }
+    }
+
     fn hit(&mut self, at: (Key, bool), index: usize) -> Option<StateHit> {
         let half = self.world.states.get(at.0)?.halves[index].as_ref()?;
         let allow_opts = half.actions.allow_opts;
         let rule = half.rule.and_then(|rule| self.device.rule_of(rule));
         self.met = Some((at, index));
-        if !std::mem::replace(&mut self.progress.is_counted, true) {
-            self.count(at);
-        }
+        self.count_once(at);
         Some(StateHit::Pass { rule, allow_opts })
     }
 
-    fn count(&mut self, at: (Key, bool)) {
-        if let Some(record) = self.world.states.get_mut(at.0) {
+    fn count_once(&mut self, at: (Key, bool)) {
+        let is_counted = std::mem::replace(&mut self.progress.is_counted, true);
+        if !is_counted && let Some(record) = self.world.states.get_mut(at.0) {
             record.packets[usize::from(!at.1)] += 1;
         }
     }
@@ -291,6 +304,10 @@ impl StateView for View<'_> {
         if self.follow(at, now_ns).is_err() {
             return Some(StateHit::Mismatch);
         }
+        if at.1 && self.is_state_over_rate(at.0, index, now_ns) {
+            self.count_once(at);
+            return self.refuse(DropReason::PktRate, Answer::None);
+        }
         self.hit(at, index)
     }
 
@@ -314,6 +331,20 @@ impl StateView for View<'_> {
         let owner = self.rule(rule);
         let nodes = self.world.states.nodes.values().filter(|node| node.owner == owner);
         u32::try_from(nodes.count()).unwrap_or(u32::MAX)
+    }
+
+    fn packet_rate_exceeded(&mut self, rule: RuleId, rate: Rate, now_ns: u64) -> bool {
+        let owner = self.rule(rule);
+        let (last_ns, count) = self.world.rates.entry(owner).or_default();
+        let passed_ns = now_ns - std::mem::replace(last_ns, now_ns);
+        let window_ns = u64::from(rate.seconds) * 1_000_000_000;
+        *count -= if passed_ns < window_ns { *count * passed_ns / window_ns } else { *count };
+        *count += 1_000;
+        *count > u64::from(rate.limit) * 1_000
+    }
+
+    fn once_is_spent(&mut self, rule: RuleId) -> bool {
+        self.world.spent.contains(&rule)
     }
 
     fn mapping_is_free(&mut self, mapping: &Mapping) -> bool {

@@ -75,8 +75,8 @@ fn what_is_not_as_expected_is_told_with_its_line() {
         ("removals: 2", "removals: 2 expected, 0 found"),
         ("refused {\npass\n}", "the ruleset should have been refused"),
         (
-            "rules {\npass in max-pkt-rate 100/10\n}",
-            "the ruleset is refused: small:9: `max-pkt-rate` is not followed",
+            "rules {\npass in rtable 1\n}",
+            "the ruleset is refused: small:9: `rtable` is not followed",
         ),
         ("rules {\npass im\n}", "the rules are wrong:\n  small:1:6: error: "),
     ] {

@@ -62,11 +62,6 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             Ok(route) => route,
             Err(()) => return self.decided(Decision::Block, Reason::Route),
         };
-        if self.is_freebsd()
-            && let (Some(at), true) = (self.winner, rule.is_some_and(|rule| rule.options.once))
-        {
-            self.spent_once.push(RuleId(at));
-        }
         let is_syn = self.packet.protocol == TCP && self.tcp_flags & (SYN | ACK) == SYN;
         let is_proxied = is_syn && state.is_some_and(|state| state.kind == KeepState::Synproxy);
         let by_list = self.is_freebsd() && self.translator.is_some_and(|at| self.is_old(at));

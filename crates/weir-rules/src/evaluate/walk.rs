@@ -336,7 +336,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     }
 
     fn matched(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
-        if rule.options.once && self.evaluator.ruleset.dialect == Dialect::OpenBsd {
+        if rule.options.once {
             self.spent_once.push(RuleId(at));
         }
         if rule.action == Action::Match {

@@ -311,7 +311,7 @@ set fail-policy return
 altq on $ext fairq bandwidth 1Mb queue { q }
 nat on $ext from 10.0.0.0/8 to any -> 192.0.2.1 map-e-portset 6/8/0x34
 block al
-pass in on $ext proto tcp to port 22 once
+pass in on $ext proto tcp to port 22 rtable 1
 pass out log (user)
 ";
 

@@ -552,10 +552,11 @@ impl Device for DataPath {
             let anchor = self.table(anchor, name).map_or(&**anchor, |(anchor, _)| anchor);
             tables.entry((anchor.into(), name.clone())).or_default().push(entry(*address));
         }
-        let known = self
-            .installer()?
+        let installer = self.installer()?;
+        let known = installer
             .activate(&compiled, &evaluator, &tables, self.now_ms * 1_000_000)
             .map_err(|error| failed("activate", error))?;
+        installer.renew(&known, compiled.rules.iter().map(|info| info.id));
         self.known = known;
         self.is_loaded = true;
         Ok(())
