@@ -10,6 +10,7 @@
 #include <weir/connect.h>
 #include <weir/fault.h>
 #include <weir/fw/classify.h>
+#include <weir/fw/event.h>
 #include <weir/fw/exchange.h>
 #include <weir/fw/fragment.h>
 #include <weir/fw/image.h>
@@ -63,6 +64,7 @@ WEIR_STRUCT(weir_fw_interface);
 WEIR_STRUCT(weir_fw_cpu);
 WEIR_STRUCT(weir_fw_rule_counters);
 WEIR_STRUCT(weir_fw_log_record);
+WEIR_STRUCT(weir_fw_event);
 WEIR_STRUCT(weir_fw_sweep);
 WEIR_STRUCT(weir_fw_fragments);
 WEIR_STRUCT(weir_fw_counted_key);
@@ -118,6 +120,7 @@ WEIR_ENUM(weir_fw_dimension_index);
 WEIR_ENUM(weir_fw_sweep_constant);
 WEIR_ENUM(weir_fw_sweep_mode);
 WEIR_ENUM(weir_fw_log_constant);
+WEIR_ENUM(weir_fw_event_constant);
 WEIR_ENUM(weir_fw_arena_constant);
 WEIR_ENUM(weir_fw_reason);
 WEIR_ENUM(weir_fw_direction);

@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 40] = [
+const STRUCTURES: [(&str, &str); 42] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -41,6 +41,8 @@ const STRUCTURES: [(&str, &str); 40] = [
     ("weir_fw_interface_counters", "interface_counters"),
     ("weir_fw_rule_counters", "rule_counters"),
     ("weir_fw_log_record", "log_record"),
+    ("weir_fw_event", "event"),
+    ("weir_fw_event_alias", "event_alias"),
     ("weir_fw_sweep", "sweep"),
     ("weir_fw_fragments", "fragments"),
     ("weir_fw_counted_key", "counted_key"),
@@ -81,7 +83,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 17] = [
+const CONSTANTS: [(&str, &str); 18] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
@@ -99,6 +101,7 @@ const CONSTANTS: [(&str, &str); 17] = [
     ("weir_fw_kept_constant", "u32"),
     ("weir_fw_interface_flag", "u32"),
     ("weir_fw_log_constant", "u32"),
+    ("weir_fw_event_constant", "u32"),
 ];
 
 /// The Rust text of what the firewall has in its memory.

@@ -45,7 +45,7 @@ pub use self::hook::TcxError;
 pub use self::index::Still;
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
-pub use self::log::{LogReader, Overload, OverloadReader};
+pub use self::log::{EventReader, LogReader, Overload, OverloadReader};
 pub use self::rehearsal::Rehearsal;
 pub use self::stages::Stages;
 pub use self::tcx::Framing;
@@ -62,6 +62,7 @@ const ARENA_MAP: &str = "weir_arena";
 const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
 const OVERLOADS_MAP: &str = "weir_overloads";
+const EVENTS_MAP: &str = "weir_events";
 const SOURCES_MAP: &str = "weir_sources";
 const COUNTED_MAP: &str = "weir_counted";
 const FRAGMENTS_MAP: &str = "weir_fragments";
@@ -78,6 +79,7 @@ pub struct Firewall {
     exits: MapHandle,
     log: MapHandle,
     overloads: MapHandle,
+    events: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,

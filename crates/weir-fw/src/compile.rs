@@ -107,6 +107,8 @@ pub struct RuleInfo {
     /// Its printed text.
     pub text: String,
     pub labels: Vec<Text>,
+    /// Flows of its states are exported.
+    pub has_pflow: bool,
 }
 
 /// A compiled ruleset.
@@ -275,6 +277,7 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
             number: found.number,
             text,
             labels: found.rule.options.labels.clone(),
+            has_pflow: found.rule.options.state.as_ref().is_some_and(|state| state.pflow),
         });
     }
     let count = keys.len();

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Machine, Options, Refused};
 use crate::peer::Gate;
+use crate::pflow::{self, Collector};
 use crate::protocol::Load;
 use crate::shared::Shared;
 pub use crate::shared::{Messages, Stop};
@@ -38,6 +39,8 @@ pub struct Daemon {
     pub is_log_moved: Arc<AtomicBool>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Where flows of rules with `pflow` are exported to.
+    pub collector: Option<Collector>,
     /// Its voice.
     pub messages: Arc<dyn Messages>,
 }
@@ -102,6 +105,8 @@ impl Daemon {
         let metrics = metrics.map_err(system("listen for readers of metrics"))?;
         let log_file = self.log_file.as_deref().map(log::Writer::open).transpose();
         let log_file = log_file.map_err(system("write the log file"))?;
+        let sender = self.collector.map(pflow::Sender::open).transpose();
+        let sender = sender.map_err(system("export flows"))?;
         let uid = nix::unistd::getuid().as_raw();
         let started = Engine::start(self.options, self.machine, self.load, uid)?;
         let (mut engine, warnings) = started;
@@ -120,9 +125,11 @@ impl Daemon {
         } else {
             "filters packets"
         };
-        let shared = Shared::new(engine, stop, self.messages, log_file.is_some());
+        let shared =
+            Shared::new(engine, stop, self.messages, [log_file.is_some(), sender.is_some()]);
         let shared = Arc::new(shared);
         serve::warn_of_log(&shared);
+        serve::warn_of_pflow(&shared);
         let mut threads = Vec::new();
         let mut start = |name: &str, work: Work| {
             let shared = Arc::clone(&shared);
@@ -140,6 +147,7 @@ impl Daemon {
         start("monitor", Box::new(move |shared| monitor::run(shared, &pending)))?;
         let is_moved = self.is_log_moved;
         start("log", Box::new(move |shared| log::run(shared, log_file, &is_moved)))?;
+        start("pflow", Box::new(move |shared| pflow::run(shared, sender)))?;
         start("overload", Box::new(overload::run))?;
         let listener = Arc::clone(&listening);
         start("control", Box::new(move |shared| serve::run(shared, &listener, &gate)))?;

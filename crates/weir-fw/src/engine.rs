@@ -44,6 +44,7 @@ use crate::compile::known::Known;
 use crate::compile::{RuleInfo, TableName};
 use crate::heap::Heap;
 use crate::install::Installer;
+use crate::pflow;
 use crate::show::rules::Loader;
 use counters::Totals;
 use interfaces::Interfaces;
@@ -53,7 +54,7 @@ use typed::TypedTables;
 
 pub(crate) use answers::STATES_TITLE;
 pub(crate) use answers::StatesPrinter;
-pub(crate) use clock::boot_ns;
+pub(crate) use clock::{boot_ns, monotonic_ns};
 pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
 pub(crate) use kill::kill;
@@ -115,6 +116,7 @@ pub struct Engine {
     scrubs: scrubs::Release,
     queues: queues::Made,
     baseline: Totals,
+    flow_counters: Arc<pflow::Counters>,
     debug: String,
     loader: Loader,
     loaded_unix_s: i64,
@@ -205,6 +207,16 @@ impl Engine {
         self.main.ruleset.main.filter.iter().any(|rule| rule.log.is_some())
     }
 
+    /// Whether flows of some rule are to be exported.
+    pub(crate) fn has_pflow_rules(&self) -> bool {
+        self.rules.iter().any(|rule| rule.has_pflow)
+    }
+
+    /// What was exported of flows.
+    pub(crate) fn flow_counters(&self) -> &Arc<pflow::Counters> {
+        &self.flow_counters
+    }
+
     /// Looks which interfaces take redirected frames now: a veth does while its peer has XDP or
     /// GRO.
     pub(crate) fn refresh_redirects(&mut self) {
@@ -270,6 +282,7 @@ impl Engine {
     /// If the shared memory is damaged or full.
     pub fn clear_counters(&mut self) -> Result<(), Refused> {
         self.baseline = Totals::read(&self.firewall);
+        self.flow_counters.clear();
         self.write_document()
     }
 

@@ -20,6 +20,7 @@ mod monitor;
 mod notify;
 mod overload;
 mod peer;
+pub mod pflow;
 pub mod prefix;
 pub mod protocol;
 mod refuse;

@@ -199,6 +199,7 @@ fn put(mut stream: &TcpStream, mut rest: &[u8], is_over: &dyn Fn() -> bool) -> i
 pub fn text(stats: &Value) -> String {
     let mut out = String::new();
     let (states, translation) = (&stats["states"], &stats["translation"]);
+    let flows = &stats["pflow"];
     for (name, help, key) in [
         ("weir_fw_states", "States that exist now.", "current_count"),
         ("weir_fw_states_limit", "set limit states.", "limit_count"),
@@ -214,6 +215,10 @@ pub fn text(stats: &Value) -> String {
         ("weir_fw_forwarded_packets", "Packets forwarded by XDP.", &stats["forwarded_packets"]),
         ("weir_fw_kernel_packets", "Packets handed to the kernel.", &stats["to_kernel_packets"]),
         ("weir_fw_log_lost_records", "Log records without room.", &stats["log_lost_count"]),
+        ("weir_fw_pflow_records", "Records of flows exported.", &flows["records_count"]),
+        ("weir_fw_pflow_packets", "Packets of them sent.", &flows["packets_count"]),
+        ("weir_fw_pflow_send_errors", "Packets not sent.", &flows["send_errors_count"]),
+        ("weir_fw_pflow_lost_states", "States not exported.", &flows["lost_states_count"]),
         ("weir_fw_uncounted_packets", UNCOUNTED, &stats["uncounted_packets"]),
         ("weir_fw_translated_flows", "Flows that were translated.", &translation["flows_count"]),
         ("weir_fw_port_probes", "Ports looked at.", &translation["port_probes_count"]),

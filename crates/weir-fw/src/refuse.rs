@@ -107,8 +107,6 @@ refusals! {
         "the kernel has no divert sockets, which take whole packets";
     DivertElse: "divert-to, divert-reply with route-to, no state, match or the other direction",
         "a state keeps the socket that gets what comes in";
-    Pflow: "pflow",
-        "flows are not exported";
     AllowRelated: "allow-related",
         "SCTP associations are not followed";
     RuleTimeout: "timeouts of a rule other than tcp.*, udp.*, icmp.*, other.*, src.track",
@@ -442,7 +440,6 @@ fn refusals_of_state(state: &StateOptions) -> Vec<Refusal> {
         name => PROFILE_TIMEOUTS.contains(&name),
     };
     let found = [
-        (Refusal::Pflow, state.pflow),
         (Refusal::AllowRelated, state.allow_related),
         (Refusal::RuleTimeout, !state.timeouts.iter().all(is_supported)),
     ];

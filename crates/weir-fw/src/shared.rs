@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) stop: Arc<Stop>,
     pub(crate) messages: Arc<dyn Messages>,
     pub(crate) has_log_file: bool,
+    /// Flows are exported to somebody.
+    pub(crate) has_collector: bool,
 }
 
 impl Shared {
@@ -58,10 +60,10 @@ impl Shared {
         engine: Engine,
         stop: &Arc<Stop>,
         messages: Arc<dyn Messages>,
-        has_log_file: bool,
+        [has_log_file, has_collector]: [bool; 2],
     ) -> Self {
         let (engine, ways) = (Mutex::new(engine), Ways::default());
-        Self { engine, ways, stop: Arc::clone(stop), messages, has_log_file }
+        Self { engine, ways, stop: Arc::clone(stop), messages, has_log_file, has_collector }
     }
 
     /// The engine, for one change or one look.

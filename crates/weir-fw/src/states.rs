@@ -21,8 +21,11 @@ use weir_bpf::firewall::layout::{
 use weir_bpf::firewall::{Arena, Firewall};
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
+mod ended;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use ended::ended;
 
 /// How often a bucket is read until it is taken as it is.
 const TRIES: u32 = 8;
@@ -77,9 +80,10 @@ pub struct Record {
     pub rules: [Option<u32>; 2],
     /// Numbers of the tags that rules gave with half A and half B; 0: none.
     pub tags: [u8; 2],
-    /// Whether the rules of half A and half B say `no-sync`, and `log (all)`.
+    /// Whether the rules of half A and half B say `no-sync`, `log (all)`, and `pflow`.
     pub are_no_sync: [bool; 2],
     pub log_all: [bool; 2],
+    pub pflow: [bool; 2],
     /// Numbers of what packets of half A and half B are changed by; 0: nothing.
     pub scrubs: [u8; 2],
     /// Of halves that are counted among their sources' states: which end the source is.
@@ -459,35 +463,9 @@ impl<'a> View<'a> {
         is_whole
     }
 
-    /// A record's account, as one of TCP has it. Others have most of it where TCP has its sequence
-    /// numbers, which then are none.
     fn account_of(&self, slot: u32, line: &mut Line) -> [u64; 4] {
         let at = self.firewall.regions().accounts.at + slot * account::SIZE_BYTES;
-        if protocol_of(line) == TCP {
-            return read_words(self.arena(), at);
-        }
-        let inline = |field: u32| word(line, state::SEQ + field);
-        let (half, created) = (
-            [inline(line_account::HALF), inline(line_account::HALF + 4)],
-            inline(line_account::CREATED_TICK),
-        );
-        let counted: [u64; 4] = match inline(line_account::HAS_ACCOUNT) {
-            0 => [0; 4],
-            _ => read_words(self.arena(), at),
-        };
-        let first_piece = (1 << layout::HALF_SCRUB_SHIFT) - 1;
-        let rule = |end: usize| {
-            counted[end] | u64::from(half[end] & first_piece) << layout::ACCOUNT_RULE_SHIFT
-        };
-        let rest = |end: usize, created: u32| {
-            let second_piece = half[end] >> layout::HALF_SCRUB_SHIFT & layout::ACCOUNT_SCRUB_MASK;
-            counted[end + 2]
-                | u64::from(second_piece) << layout::ACCOUNT_SCRUB_SHIFT
-                | u64::from(created) << layout::ACCOUNT_CREATED_SHIFT
-        };
-        let account = [rule(0), rule(1), rest(0, created & 0xffff), rest(1, created >> 16)];
-        line[SEQ_WORDS].fill(0);
-        account
+        account_of(line, || read_words(self.arena(), at))
     }
 
     /// Seconds until a record ends if no packet comes, at a tick; 0 if it is due.
@@ -501,6 +479,36 @@ impl<'a> View<'a> {
         let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
         seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
     }
+}
+
+/// A record's account, as one of TCP has it: `read` reads it. Others have most of it where TCP has
+/// its sequence numbers, which then are none.
+fn account_of(line: &mut Line, read: impl Fn() -> [u64; 4]) -> [u64; 4] {
+    if protocol_of(line) == TCP {
+        return read();
+    }
+    let inline = |field: u32| word(line, state::SEQ + field);
+    let (half, created) = (
+        [inline(line_account::HALF), inline(line_account::HALF + 4)],
+        inline(line_account::CREATED_TICK),
+    );
+    let counted: [u64; 4] = match inline(line_account::HAS_ACCOUNT) {
+        0 => [0; 4],
+        _ => read(),
+    };
+    let first_piece = (1 << layout::HALF_SCRUB_SHIFT) - 1;
+    let rule = |end: usize| {
+        counted[end] | u64::from(half[end] & first_piece) << layout::ACCOUNT_RULE_SHIFT
+    };
+    let rest = |end: usize, created: u32| {
+        let second_piece = half[end] >> layout::HALF_SCRUB_SHIFT & layout::ACCOUNT_SCRUB_MASK;
+        counted[end + 2]
+            | u64::from(second_piece) << layout::ACCOUNT_SCRUB_SHIFT
+            | u64::from(created) << layout::ACCOUNT_CREATED_SHIFT
+    };
+    let account = [rule(0), rule(1), rest(0, created & 0xffff), rest(1, created >> 16)];
+    line[SEQ_WORDS].fill(0);
+    account
 }
 
 /// The bucket that another one was split off, or would be.
@@ -659,8 +667,9 @@ fn take_apart(raw: &Raw) -> Record {
         let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32 & layout::RULE_NONE;
         (id != layout::RULE_NONE).then_some(id)
     };
-    let [no_sync_shift, log_shift] = [layout::HALF_NO_SYNC_SHIFT, layout::HALF_LOG_SHIFT]
-        .map(|shift| layout::ACCOUNT_RULE_SHIFT + shift);
+    let says = |shift: u32| {
+        [0, 1].map(|half| raw.account[half] >> (layout::ACCOUNT_RULE_SHIFT + shift) & 1 != 0)
+    };
     let wscale = bytes(state::WSCALE);
     let source_is_1 = [layout::WSCALE_SOURCE_A_IS_1, layout::WSCALE_SOURCE_B_IS_1];
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
@@ -685,8 +694,9 @@ fn take_apart(raw: &Raw) -> Record {
             .map(|end| (raw.account[end + 2] & bytes_mask) + (counted[end] & ((1 << shift) - 1))),
         rules: [rule(0), rule(1)],
         tags: [0, 1].map(|half| tag(raw.account[half])),
-        are_no_sync: [0, 1].map(|half| raw.account[half] >> no_sync_shift & 1 != 0),
-        log_all: [0, 1].map(|half| raw.account[half] >> log_shift & 1 != 0),
+        are_no_sync: says(layout::HALF_NO_SYNC_SHIFT),
+        log_all: says(layout::HALF_LOG_SHIFT),
+        pflow: says(layout::HALF_PFLOW_SHIFT),
         scrubs: [0, 1].map(|half| scrub(raw.account[half + 2])),
         is_modulated: wscale[1] & layout::WSCALE_MODULATED != 0,
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),

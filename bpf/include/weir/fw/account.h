@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a record says of its halves beside its line: the rule that made each, the tag that rules
- * gave the packet then, whether they allow IP options, log all, and say no-sync, and what they
- * change in packets; when it was made; and what the line's counts could not hold. Never read for a
- * packet whose state covers it, but for one with options, of a rule that logs all, or that is
+ * gave the packet then, whether they allow IP options, log all, say no-sync and pflow, and what
+ * they change in packets; when it was made; and what the line's counts could not hold. Never read
+ * for a packet whose state covers it, but for one with options, of a rule that logs all, or that is
  * changed.
  *
  * TCP fills its line, and has all this in its account. A record of another protocol has it in the

@@ -31,6 +31,7 @@ static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 	       (__u32)!!(d->flags & WEIR_DECISION_NO_SYNC) << WEIR_HALF_NO_SYNC_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_LOG_ALL) << WEIR_HALF_LOG_SHIFT |
 	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT |
+	       (__u32)!!(d->flags & WEIR_DECISION_PFLOW) << WEIR_HALF_PFLOW_SHIFT |
 	       (__u32)d->scrub_number << WEIR_HALF_SCRUB_SHIFT;
 }
 

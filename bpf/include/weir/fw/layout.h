@@ -269,17 +269,18 @@ enum weir_state_constant {
 	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
 	/*
 	 * weir_line_account.half[]: what made the half, from the lowest bit up: id of its rule (20
-	 * bits), its tag (4), whether the rule says `no-sync`, `log (all)` and `allow-opts`, and
-	 * the number of what its packets are changed by (4).
+	 * bits), its tag (4), whether the rule says `no-sync`, `log (all)`, `allow-opts` and `pflow`,
+	 * and the number of what its packets are changed by (4).
 	 */
 	WEIR_HALF_TAG_SHIFT = 20,
 	WEIR_HALF_NO_SYNC_SHIFT = 24,
 	WEIR_HALF_LOG_SHIFT = 25,
 	WEIR_HALF_OPTIONS_SHIFT = 26,
-	WEIR_HALF_SCRUB_SHIFT = 27,
+	WEIR_HALF_PFLOW_SHIFT = 27,
+	WEIR_HALF_SCRUB_SHIFT = 28,
 	/* weir_account: the same in two pieces; the second one is WEIR_HALF_SCRUB */
-	WEIR_ACCOUNT_RULE_SHIFT = 37,
-	WEIR_ACCOUNT_TAG_SHIFT = 57,
+	WEIR_ACCOUNT_RULE_SHIFT = 36,
+	WEIR_ACCOUNT_TAG_SHIFT = 56,
 	WEIR_ACCOUNT_SCRUB_SHIFT = 44,
 	WEIR_ACCOUNT_SCRUB_MASK = 15,
 	WEIR_ACCOUNT_CREATED_SHIFT = 48,
@@ -373,8 +374,8 @@ enum weir_phase {
 
 /* What a hit does not need. Index 0 is for packets from end 0. */
 struct weir_account {
-	/* packets (37 bits) | id of half A's / B's rule << 37 | its tag << 57 | `no-sync` << 61 |
-	 * `log (all)` << 62 | `allow-opts` << 63 */
+	/* packets (36 bits) | id of half A's / B's rule << 36 | its tag << 56 | `no-sync` << 60 |
+	 * `log (all)` << 61 | `allow-opts` << 62 | `pflow` << 63 */
 	__u64 packets_rule[2];
 	/* bytes (44 bits) | number of half A's / B's changes << 44 | low / high half of the tick of
 	 * creation << 48 */
@@ -545,6 +546,7 @@ struct weir_fw_table_counters {
 	__u64 stage_groups;	/* whose lines were read side by side */
 	__u64 translations;	/* aliases made */
 	__u64 port_probes;	/* ports that were looked at for them */
+	__u64 events_lost;	/* ends of states with `pflow` that found no room in the ring */
 	__u64 uncounted;	/* no room for counters of another entry of a table */
 };
 

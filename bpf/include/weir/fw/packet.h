@@ -119,9 +119,10 @@ enum weir_decision_flag {
 	WEIR_DECISION_BLOCK_LIMIT = 1 << 14, /* the drop's reason stands in `reason` */
 	WEIR_DECISION_COUNTED = 1 << 15,     /* packets are counted for tables: counted.h */
 	WEIR_DECISION_TAKEN = 1 << 16,	     /* on the wire the state's place is another's */
-	WEIR_DECISION_RATED = 1 << 18,	     /* `max-pkt-rate`: bound.h */
-	WEIR_DECISION_ONCE = 1 << 19,	     /* of a rule: it matches one packet */
 	WEIR_DECISION_ADAPTIVE = 1 << 17,    /* the same as SYNPROXY, while SYNs flood the table */
+	WEIR_DECISION_PFLOW = 1 << 18,	     /* the end of its states is told: event.h */
+	WEIR_DECISION_RATED = 1 << 19,	     /* `max-pkt-rate`: bound.h */
+	WEIR_DECISION_ONCE = 1 << 20,	     /* of a rule: it matches one packet */
 };
 
 struct weir_fw_decision {

@@ -17,6 +17,7 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/counters.h>
+#include <weir/fw/event.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/source.h>
@@ -550,6 +551,8 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 	weir_line *s = weir_state_line(slot);
 	__u32 flags = s->control, next = s->next;
 
+	if (weir_state_is_exported(s, slot))
+		weir_event_end(slot, cpu);
 	weir_bucket_close(slot, cpu);
 	if (weir_is_half_open(s, flags))
 		__sync_fetch_and_sub(&control->half_open_count, 1);

@@ -11,8 +11,8 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS,
-    LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
+    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall,
+    INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
 };
 use super::{attach, layout, load, tcx};
 use crate::object::LoadError;
@@ -187,6 +187,7 @@ impl Firewall {
         let exits = take(&maps, EXITS_MAP)?.ok_or(AdoptError::Damaged("no exits"))?;
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
+        let events = take(&maps, EVENTS_MAP)?.ok_or(AdoptError::Damaged("no ring of events"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
@@ -216,6 +217,7 @@ impl Firewall {
             exits,
             log,
             overloads,
+            events,
             sources,
             counted,
             fragments,

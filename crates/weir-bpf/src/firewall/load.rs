@@ -11,9 +11,9 @@ use weir_wire::random::splitmix64;
 use super::index::Moving;
 use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS,
-    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout,
-    tcx,
+    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall,
+    INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP,
+    layout, tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -30,6 +30,8 @@ pub struct Options {
     pub source_count_max: u32,
     /// Room for log records that were not read yet, bytes: a power of two, at least a page.
     pub log_bytes: u32,
+    /// Room for ends of states that were not read yet, bytes: as of log records.
+    pub event_bytes: u32,
 }
 
 /// Why the firewall could not be loaded.
@@ -132,6 +134,8 @@ impl Firewall {
         log.map_err(FirewallError::Renew)?;
         let overloads = self.overload_reader().and_then(|mut ring| ring.read(Duration::ZERO));
         overloads.map_err(FirewallError::Renew)?;
+        let events = self.event_reader().and_then(|mut ring| ring.read(Duration::ZERO));
+        events.map_err(FirewallError::Renew)?;
         Ok(())
     }
 }
@@ -161,6 +165,7 @@ struct Programs {
     exits: MapHandle,
     log: MapHandle,
     overloads: MapHandle,
+    events: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,
@@ -176,6 +181,7 @@ impl Programs {
             exits: object.map_of_any_size(EXITS_MAP)?,
             log: object.map(LOG_MAP, 0)?,
             overloads: object.map(OVERLOADS_MAP, 0)?,
+            events: object.map(EVENTS_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
             counted: object.map(COUNTED_MAP, super::counted::VALUE_BYTES)?,
             fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
@@ -191,6 +197,7 @@ impl Programs {
             exits,
             log,
             overloads,
+            events,
             sources,
             counted,
             fragments,
@@ -207,6 +214,7 @@ impl Programs {
             exits,
             log,
             overloads,
+            events,
             sources,
             counted,
             fragments,
@@ -246,6 +254,7 @@ pub(super) fn prepare(
             Some(FRAGMENTS_MAP) => map.set_max_entries(options.fragment_count_max)?,
             Some(SOURCES_MAP) => map.set_max_entries(options.source_count_max)?,
             Some(LOG_MAP) => map.set_max_entries(options.log_bytes)?,
+            Some(EVENTS_MAP) => map.set_max_entries(options.event_bytes)?,
             Some(SEED_MAP) => {
                 let key = hash_key(options.hash_seed);
                 let seed: Vec<u8> = key.iter().flat_map(|word| word.to_ne_bytes()).collect();

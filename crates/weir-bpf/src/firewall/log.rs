@@ -1,4 +1,5 @@
-//! Reads the ring buffers into which programs write records: logged packets, overloaded sources.
+//! Reads the ring buffers into which programs write records: logged packets, overloaded sources,
+//! states that ended.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,6 +18,10 @@ pub struct LogReader(Reader);
 /// The reading end of the ring buffer of overloaded sources; there may be one at a time.
 #[derive(Debug)]
 pub struct OverloadReader(Reader);
+
+/// The reading end of the ring buffer of states that ended; there may be one at a time.
+#[derive(Debug)]
+pub struct EventReader(Reader);
 
 #[derive(Debug)]
 struct Reader {
@@ -63,6 +68,25 @@ impl Firewall {
     /// What the system returned when the buffer was mapped.
     pub fn overload_reader(&self) -> io::Result<OverloadReader> {
         Reader::open(&self.overloads).map(OverloadReader)
+    }
+
+    /// Opens the ring buffer of states that ended.
+    ///
+    /// # Errors
+    /// What the system returned when the buffer was mapped.
+    pub fn event_reader(&self) -> io::Result<EventReader> {
+        Reader::open(&self.events).map(EventReader)
+    }
+}
+
+impl EventReader {
+    /// The events that have come (`struct weir_fw_event`), waiting for the first one for at most
+    /// `timeout`.
+    ///
+    /// # Errors
+    /// What the system returned; an interrupted wait is no error.
+    pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
+        self.0.read(timeout)
     }
 }
 

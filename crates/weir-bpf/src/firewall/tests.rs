@@ -60,8 +60,13 @@ fn bytes_go_in_and_out_at_any_offset() {
 
 #[test]
 fn a_million_slots_that_do_not_fit_are_refused() {
-    let options =
-        Options { hash_seed: [0; 8], fragment_count_max: 1, source_count_max: 64, log_bytes: 4096 };
+    let options = Options {
+        hash_seed: [0; 8],
+        fragment_count_max: 1,
+        source_count_max: 64,
+        log_bytes: 4096,
+        event_bytes: 4096,
+    };
     let sizes = Sizes { bucket_count: 1 << 26, overflow_count: 0, heap_bytes: 0, cpu_count: 1 };
     let refused = Firewall::load(&options, sizes, sizes.slots()).map(|_| ());
     assert!(matches!(refused, Err(FirewallError::TooLarge { .. })), "{refused:?}");

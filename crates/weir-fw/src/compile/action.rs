@@ -80,6 +80,7 @@ impl Names<'_> {
         give(decision::IF_BOUND, is_bound);
         give(decision::SLOPPY, state.sloppy);
         give(decision::NO_SYNC, state.no_sync);
+        give(decision::PFLOW, state.pflow);
         give(decision::RESERVED, state.reserve);
         action.state_max = state.max_states.unwrap_or(0);
         let is_in_profile = |index: u8| PROFILE_TIMEOUTS.contains(&names::timeout_name(index));

@@ -220,6 +220,7 @@ impl Client {
                     self.note(line)?;
                 }
                 warn_of_log(shared);
+                warn_of_pflow(shared);
             }
             Request::Enable => {
                 let note = shared.engine().enable(true)?;
@@ -418,6 +419,16 @@ pub(super) fn warn_of_log(shared: &Arc<Shared>) {
         shared
             .messages
             .tell("the rules log packets, but nothing writes them to a file: use --log FILE");
+    }
+}
+
+/// Says so if flows of rules are to be exported, and it was not said where to.
+pub(super) fn warn_of_pflow(shared: &Arc<Shared>) {
+    if !shared.has_collector && shared.engine().has_pflow_rules() {
+        shared.messages.tell(
+            "rules have `pflow`, but their flows are exported to nobody: use --pflow \
+             flowdst=ADDRESS:PORT",
+        );
     }
 }
 

@@ -268,6 +268,7 @@ impl Engine {
             reasons,
             limits: LIMIT_NAMES.into_iter().zip(table.limits).collect(),
             weir_reasons,
+            pflow: self.flow_counters.list(table.events_lost_count),
             syncookies: self.cookies(),
         })
     }

@@ -58,6 +58,8 @@ pub struct TableTotals {
     pub translation_count: u64,
     /// Ports that were looked at until one was free.
     pub port_probe_count: u64,
+    /// Ends of states with `pflow` that found no room.
+    pub events_lost_count: u64,
     /// Packets of entries of tables without room for counters.
     pub uncounted_count: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
@@ -183,6 +185,7 @@ impl TableTotals {
             (&mut self.stage_group_count, table::STAGE_GROUPS),
             (&mut self.translation_count, table::TRANSLATIONS),
             (&mut self.port_probe_count, table::PORT_PROBES),
+            (&mut self.events_lost_count, table::EVENTS_LOST),
             (&mut self.uncounted_count, table::UNCOUNTED),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));

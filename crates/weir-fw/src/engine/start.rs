@@ -31,6 +31,8 @@ use crate::show::rules::Loader;
 const KERNEL_MIN: (u32, u32) = (6, 12);
 /// Room for log records that were not read yet.
 const LOG_BYTES: u32 = 1 << 20;
+/// Room for ends of states that were not read yet: some 12,000.
+const EVENT_BYTES: u32 = 1 << 22;
 
 impl Engine {
     /// Starts filtering by a ruleset; gives warnings besides. Where programs of weir run already in
@@ -100,6 +102,7 @@ impl Engine {
             fragment_count_max: main.limit("frags").max(1),
             source_count_max: limits::source_places(main.limit("src-nodes")),
             log_bytes: LOG_BYTES,
+            event_bytes: EVENT_BYTES,
         };
         let firewall = Firewall::load(&load_options, plan.sizes, plan.first());
         let firewall = firewall.map_err(Refused::because)?;
@@ -123,6 +126,7 @@ impl Engine {
             scrubs: Release::default(),
             queues: Made::default(),
             baseline: Totals::default(),
+            flow_counters: Arc::default(),
             debug: "urgent".to_owned(),
             loader,
             loaded_unix_s: 0,
@@ -177,6 +181,7 @@ impl Engine {
             tables,
             typed,
             baseline: document.baseline,
+            flow_counters: Arc::default(),
             debug: document.debug,
             loader,
             loaded_unix_s: 0,

@@ -177,6 +177,7 @@ impl Engine {
             "staged_packets": table.staged_packets,
             "stage_groups_count": table.stage_group_count,
             "log_lost_count": table.log_lost_count,
+            "pflow": self.flow_counters.value(table.events_lost_count),
             "uncounted_packets": table.uncounted_count,
         });
         if let Some(rules) = rules {
@@ -365,6 +366,14 @@ pub fn stats_text(value: &Value) -> String {
         ("log records lost", "log_lost_count"),
     ] {
         put(name, number(&value[key]));
+    }
+    for (name, key) in [
+        ("records", "records_count"),
+        ("packets", "packets_count"),
+        ("send errors", "send_errors_count"),
+        ("lost states", "lost_states_count"),
+    ] {
+        put(&format!("pflow: {name}"), number(&value["pflow"][key]));
     }
     for (name, key) in [
         ("searches", "searches_count"),

@@ -60,7 +60,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (DivertElse, OpenBsd, "pass out inet proto tcp divert-to 127.0.0.1 port 3128"),
         (DivertElse, OpenBsd, "pass in inet proto tcp divert-to 127.0.0.1 port 8021 no state"),
         (DivertElse, OpenBsd, "pass in inet proto tcp divert-reply"),
-        (Pflow, OpenBsd, "pass in keep state (pflow)"),
         (AllowRelated, FreeBsd, "pass in proto sctp keep state (allow-related)"),
         (RuleTimeout, FreeBsd, "pass in keep state (adaptive.start 1, adaptive.end 2)"),
         (LogUser, FreeBsd, "pass in log (user)"),

@@ -46,6 +46,8 @@ pub struct Info {
     pub limits: Vec<Counter>,
     /// Drops by reasons that pf does not have.
     pub weir_reasons: Vec<Counter>,
+    /// Flows that were exported, and not.
+    pub pflow: Vec<Counter>,
     /// `set syncookies`
     pub syncookies: CookieInfo,
 }
@@ -99,6 +101,8 @@ impl Info {
             self.syncookies.put(&mut out);
             out.push_str("Counters of weir\n");
             self.put_counters(&mut out, &self.weir_reasons);
+            out.push_str("Flow Export\n");
+            self.put_counters(&mut out, &self.pflow);
         }
         out
     }
@@ -217,6 +221,7 @@ Counters
             fragment_count: 8,
             limits: vec![("max-src-conn", 2)],
             weir_reasons: vec![("no-route", 5)],
+            pflow: vec![("records", 6), ("lost states", 1)],
             syncookies: CookieInfo {
                 mode: "adaptive",
                 is_active: true,
@@ -256,6 +261,9 @@ Syncookies
   halfopen states                    24000
 Counters of weir
   no-route                               5~
+Flow Export
+  records                                6~
+  lost states                            1~
 ";
         assert_eq!(info.text(true), blanks(expected));
     }

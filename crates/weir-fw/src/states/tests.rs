@@ -29,8 +29,13 @@ impl Deref for Turn {
 /// A firewall with nothing in its memory; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 fn firewall() -> Option<Turn> {
-    let options =
-        Options { hash_seed: [1; 8], fragment_count_max: 1, source_count_max: 64, log_bytes: 4096 };
+    let options = Options {
+        hash_seed: [1; 8],
+        fragment_count_max: 1,
+        source_count_max: 64,
+        log_bytes: 4096,
+        event_bytes: 4096,
+    };
     let sizes =
         Sizes { bucket_count: BUCKETS, overflow_count: 64, heap_bytes: 4096, cpu_count: 64 };
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);

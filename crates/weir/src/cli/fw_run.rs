@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use weir_fw::pflow::Collector;
 
 use super::JsonFlag;
 use super::ruleset::{DialectName, parse_macro};
@@ -27,6 +28,7 @@ Examples:
   sudo weir fw run -f /etc/pf.conf
   sudo weir fw run -f pf.conf --foreground --log /var/log/pflog
   sudo weir fw run -f pf.conf --metrics 9100
+  sudo weir fw run -f pf.conf --pflow flowdst=192.0.2.1:2055,flowsrc=192.0.2.9,pflowproto=10
   sudo ip netns exec lab weir fw run -f pf.conf";
 
 pub(crate) const STATUS_HELP: &str = "\
@@ -81,6 +83,9 @@ pub(crate) struct RunArgs {
     /// Serve the counters as OpenMetrics: http://ADDRESS:PORT/metrics; on loopback without ADDRESS.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = weir_fw::metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Export flows of `pflow` rules to flowdst=ADDRESS:PORT[,flowsrc=ADDRESS][,pflowproto=10].
+    #[arg(long, value_name = "COLLECTOR")]
+    pub(crate) pflow: Option<Collector>,
     /// The dialect of the file [default: recognised from its words].
     #[arg(long, value_name = "DIALECT", value_enum)]
     pub(crate) dialect: Option<DialectName>,

@@ -113,6 +113,7 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
         log_file: args.log.clone(),
         is_log_moved: Arc::clone(&is_log_moved),
         metrics: args.metrics,
+        collector: args.pflow,
         messages,
     };
     let stop = Arc::new(Stop::default());

@@ -10,6 +10,7 @@ mod limits;
 mod nat;
 mod network;
 mod owners;
+mod pflow;
 mod places;
 mod proxy;
 mod queues;

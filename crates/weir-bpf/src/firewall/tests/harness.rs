@@ -19,8 +19,13 @@ pub(super) static STATES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stat
 const SEED: [u64; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 /// How programs are loaded.
-pub(super) const OPTIONS: Options =
-    Options { hash_seed: SEED, fragment_count_max: 100, source_count_max: 64, log_bytes: 4096 };
+pub(super) const OPTIONS: Options = Options {
+    hash_seed: SEED,
+    fragment_count_max: 100,
+    source_count_max: 64,
+    log_bytes: 4096,
+    event_bytes: 4096,
+};
 
 /// The key that the programs hash with.
 pub(super) fn key() -> [u64; 8] {

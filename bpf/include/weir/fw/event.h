@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * States of rules with `pflow` that end: what the control process needs of each, as it stood in the
+ * table (weir-fw's states/ended.rs reads it as it reads the table). An event that finds no room in
+ * the ring is counted. Nothing here is run for a packet that has a state.
+ */
+#ifndef WEIR_FW_EVENT_H
+#define WEIR_FW_EVENT_H
+
+#include <bpf/bpf_helpers.h>
+#include <weir/fw/account.h>
+#include <weir/fw/counters.h>
+#include <weir/fw/layout.h>
+
+enum weir_fw_event_constant {
+	WEIR_FW_EVENT_ENDED = 1, /* what an event of a state's end begins with */
+};
+
+/* The alias of a half: all 0 where there is none. */
+struct weir_fw_event_alias {
+	__u64 line[8];		/* struct weir_alias */
+	__u64 addr[4];		/* of an IPv6 one: weir_state_v6.addr */
+};
+
+struct weir_fw_event {
+	__u32 kind;		/* WEIR_FW_EVENT_* */
+	__u32 slot;
+	__u64 line[8];		/* struct weir_state */
+	__u64 account[4];	/* struct weir_account; 0 if the record does not use it */
+	__u64 addr[4];		/* of an IPv6 one: weir_state_v6.addr */
+	struct weir_fw_event_alias alias[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1); /* set when it is loaded */
+} weir_events SEC(".maps");
+
+/* Whether the rule of a half says `pflow`. */
+static __always_inline bool weir_state_is_exported(weir_line *s, __u32 slot)
+{
+	return (weir_half(s, slot, 0) | weir_half(s, slot, 1)) >> WEIR_HALF_PFLOW_SHIFT & 1;
+}
+
+static __always_inline void weir_event_words(__u64 *to, __u64 __weir_arena *from, int count)
+{
+	int i;
+
+#pragma unroll
+	for (i = 0; i < 8; i++)
+		if (i < count)
+			to[i] = *(volatile __u64 __weir_arena *)(from + i);
+}
+
+/* The IPv6 addresses that stand in a slot. */
+static __always_inline void weir_event_addresses(__u64 *to, __u32 slot)
+{
+	__u32 at = weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state_v6);
+
+	weir_event_words(to, (__u64 __weir_arena *)weir_at(struct weir_state_v6, at)->addr, 4);
+}
+
+/* A record that is about to end, whose bucket is locked. */
+__noinline int weir_event_end(__u32 slot, __u32 cpu)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	weir_line *lines = weir_at(struct weir_state, control->states_at), *s = lines + slot;
+	struct weir_fw_event *event;
+	__u32 half;
+
+	event = bpf_ringbuf_reserve(&weir_events, sizeof(*event), 0);
+	if (!event) {
+		weir_fw_table_counters(cpu)->events_lost++;
+		return 0;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->kind = WEIR_FW_EVENT_ENDED;
+	event->slot = slot;
+	weir_event_words(event->line, (__u64 __weir_arena *)s, 8);
+	if (weir_uses_account(s))
+		weir_event_words(event->account, (__u64 __weir_arena *)weir_account_at(slot), 4);
+	if (s->control & WEIR_STATE_IPV6)
+		weir_event_addresses(event->addr, s->addr[1]);
+#pragma unroll
+	for (half = 0; half < 2; half++) {
+		weir_line *alias = lines + s->count[half];
+
+		if (!(s->control & WEIR_STATE_TRANSLATED) || !s->count[half])
+			continue;
+		weir_event_words(event->alias[half].line, (__u64 __weir_arena *)alias, 8);
+		if (alias->control & WEIR_STATE_IPV6)
+			weir_event_addresses(event->alias[half].addr, alias->addr[1]);
+	}
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+#endif /* WEIR_FW_EVENT_H */

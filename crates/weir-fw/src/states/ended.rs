@@ -1,0 +1,43 @@
+//! States that have ended, as the data path tells of them (`bpf/include/weir/fw/event.h`): the same
+//! words that stood in the table, read in the same way. It never looks at the table, where another
+//! state may have the place by now.
+
+use weir_bpf::firewall::layout::{self, EVENT_ENDED, event, event_alias};
+
+use super::{COUNT_WORD, Line, Raw, Record, account_of, low, take_apart};
+
+/// Words in a row of an event.
+fn words<const N: usize>(bytes: &[u8], at: u32) -> Option<[u64; N]> {
+    let mut words = [0; N];
+    let mut rest = bytes.get(at as usize..)?.chunks_exact(8);
+    for word in &mut words {
+        *word = u64::from_ne_bytes(*rest.next()?.first_chunk()?);
+    }
+    Some(words)
+}
+
+/// The state that an event says has ended; `None` if it is of another kind.
+pub(crate) fn ended(bytes: &[u8]) -> Option<Record> {
+    let word = |at: u32| Some(u32::from_ne_bytes(*bytes.get(at as usize..)?.first_chunk()?));
+    if word(event::KIND)? != EVENT_ENDED {
+        return None;
+    }
+    let mut line: Line = words(bytes, event::LINE)?;
+    let kept = words(bytes, event::ACCOUNT)?;
+    let account = account_of(&mut line, || kept);
+    let addresses = words(bytes, event::ADDR)?;
+    let mut raw = Raw { slot: word(event::SLOT)?, line, account, addresses, ..Raw::default() };
+    if low(line[0]) & layout::STATE_TRANSLATED != 0 {
+        let mut at = event::ALIAS;
+        for alias in &mut raw.aliases {
+            let line: Line = words(bytes, at + event_alias::LINE)?;
+            let addresses = words(bytes, at + event_alias::ADDR)?;
+            *alias = (line[0] != 0).then_some((line, addresses));
+            at += event_alias::SIZE_BYTES;
+        }
+        // The first one has counted for the record.
+        let counted = raw.aliases.iter().flatten().map(|(line, _)| line[COUNT_WORD]).next();
+        raw.line[COUNT_WORD] = counted.unwrap_or(0);
+    }
+    Some(take_apart(&raw))
+}
