@@ -108,8 +108,7 @@ impl Daemon {
         let sender = self.collector.map(pflow::Sender::open).transpose();
         let sender = sender.map_err(system("export flows"))?;
         let uid = nix::unistd::getuid().as_raw();
-        let started = Engine::start(self.options, self.machine, self.load, uid)?;
-        let (mut engine, warnings) = started;
+        let (mut engine, warnings) = Engine::start(self.options, self.machine, self.load, uid)?;
         if stop.is_requested() {
             // Before anybody was told that packets are filtered: what was not there is not there.
             if !engine.is_adopted() {
@@ -117,9 +116,7 @@ impl Daemon {
             }
             return Ok(());
         }
-        for text in engine.paths().iter().chain(&warnings) {
-            self.messages.tell(text);
-        }
+        engine.paths().iter().chain(&warnings).for_each(|text| self.messages.tell(text));
         let status = if engine.is_adopted() {
             "filters packets, with the states of the daemon before"
         } else {
@@ -128,8 +125,7 @@ impl Daemon {
         let shared =
             Shared::new(engine, stop, self.messages, [log_file.is_some(), sender.is_some()]);
         let shared = Arc::new(shared);
-        serve::warn_of_log(&shared);
-        serve::warn_of_pflow(&shared);
+        serve::warn_of_missing(&shared);
         let mut threads = Vec::new();
         let mut start = |name: &str, work: Work| {
             let shared = Arc::clone(&shared);

@@ -11,6 +11,7 @@ pub mod counters;
 mod divert;
 mod document;
 mod elsewhere;
+mod flows;
 mod forwarding;
 mod gateways;
 mod interfaces;
@@ -44,7 +45,6 @@ use crate::compile::known::Known;
 use crate::compile::{RuleInfo, TableName};
 use crate::heap::Heap;
 use crate::install::Installer;
-use crate::pflow;
 use crate::show::rules::Loader;
 use counters::Totals;
 use interfaces::Interfaces;
@@ -57,6 +57,7 @@ pub(crate) use answers::StatesPrinter;
 pub(crate) use clock::{boot_ns, monotonic_ns};
 pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
+pub(crate) use flows::FlowCounters;
 pub(crate) use kill::kill;
 pub use preview::{refusals_of_anchor, refusals_of_whole, unfilterable};
 pub(crate) use sources::kill_sources;
@@ -116,7 +117,7 @@ pub struct Engine {
     scrubs: scrubs::Release,
     queues: queues::Made,
     baseline: Totals,
-    flow_counters: Arc<pflow::Counters>,
+    flow_counters: Arc<FlowCounters>,
     debug: String,
     loader: Loader,
     loaded_unix_s: i64,
@@ -213,7 +214,7 @@ impl Engine {
     }
 
     /// What was exported of flows.
-    pub(crate) fn flow_counters(&self) -> &Arc<pflow::Counters> {
+    pub(crate) fn flow_counters(&self) -> &Arc<FlowCounters> {
         &self.flow_counters
     }
 

@@ -11,14 +11,13 @@ mod packets;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{INTERFACE_COUNT_MAX, interface};
 
-use crate::engine::{boot_ns, monotonic_ns};
+use crate::engine::{FlowCounters, boot_ns, monotonic_ns};
 use crate::shared::Shared;
 use crate::states::{self, ended};
 use flow::{Now, flows};
@@ -96,45 +95,6 @@ impl std::str::FromStr for Collector {
     }
 }
 
-/// What was exported.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    records: AtomicU64,
-    packets: AtomicU64,
-    send_errors: AtomicU64,
-}
-
-impl Counters {
-    /// With the events that found no room in the ring.
-    pub(crate) fn value(&self, lost_count: u64) -> Value {
-        let [records, packets, errors] =
-            [&self.records, &self.packets, &self.send_errors].map(|it| it.load(Ordering::Relaxed));
-        json!({
-            "records_count": records,
-            "packets_count": packets,
-            "send_errors_count": errors,
-            "lost_states_count": lost_count,
-        })
-    }
-
-    /// The same for pfctl.
-    pub(crate) fn list(&self, lost_count: u64) -> Vec<(&'static str, u64)> {
-        let counters = [
-            ("records", &self.records),
-            ("packets", &self.packets),
-            ("send errors", &self.send_errors),
-        ];
-        let counters = counters.into_iter().map(|(name, it)| (name, it.load(Ordering::Relaxed)));
-        counters.chain([("lost states", lost_count)]).collect()
-    }
-
-    pub(crate) fn clear(&self) {
-        for it in [&self.records, &self.packets, &self.send_errors] {
-            it.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
 /// The socket that a collector is sent to by.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -155,7 +115,7 @@ impl Sender {
     }
 
     /// Sends a packet; gives what is to be said about it.
-    fn send(&mut self, packet: &Packet, counters: &Counters) -> Option<String> {
+    fn send(&mut self, packet: &Packet, counters: &FlowCounters) -> Option<String> {
         let to = self.collector.destination;
         match self.socket.send_to(&packet.bytes, to) {
             Ok(_) => {

@@ -269,8 +269,8 @@ enum weir_state_constant {
 	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
 	/*
 	 * weir_line_account.half[]: what made the half, from the lowest bit up: id of its rule (20
-	 * bits), its tag (4), whether the rule says `no-sync`, `log (all)`, `allow-opts` and `pflow`,
-	 * and the number of what its packets are changed by (4).
+	 * bits), its tag (4), whether the rule says `no-sync`, `log (all)`, `allow-opts` and
+	 * `pflow`, and the number of what its packets are changed by (4).
 	 */
 	WEIR_HALF_TAG_SHIFT = 20,
 	WEIR_HALF_NO_SYNC_SHIFT = 24,

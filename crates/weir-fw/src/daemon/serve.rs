@@ -219,8 +219,7 @@ impl Client {
                 for line in notes {
                     self.note(line)?;
                 }
-                warn_of_log(shared);
-                warn_of_pflow(shared);
+                warn_of_missing(shared);
             }
             Request::Enable => {
                 let note = shared.engine().enable(true)?;
@@ -412,8 +411,14 @@ fn gone(error: io::Error) -> Refused {
     Refused(format!("the client is gone: {error}"))
 }
 
+/// Says so if rules log or export, and nobody was named who gets that.
+pub(super) fn warn_of_missing(shared: &Arc<Shared>) {
+    warn_of_log(shared);
+    warn_of_pflow(shared);
+}
+
 /// Says so if rules log and nobody writes it down.
-pub(super) fn warn_of_log(shared: &Arc<Shared>) {
+fn warn_of_log(shared: &Arc<Shared>) {
     let logs = |engine: &Engine| engine.has_log_rules();
     if !shared.has_log_file && logs(&shared.engine()) {
         shared
@@ -423,7 +428,7 @@ pub(super) fn warn_of_log(shared: &Arc<Shared>) {
 }
 
 /// Says so if flows of rules are to be exported, and it was not said where to.
-pub(super) fn warn_of_pflow(shared: &Arc<Shared>) {
+fn warn_of_pflow(shared: &Arc<Shared>) {
     if !shared.has_collector && shared.engine().has_pflow_rules() {
         shared.messages.tell(
             "rules have `pflow`, but their flows are exported to nobody: use --pflow \

@@ -41,9 +41,9 @@ impl Now {
     }
 }
 
-/// The flows of a state whose rule says `pflow`, once for both halves. The ends are those before the
-/// half's rules translated them: where that is half A those on the wire on the way in, else those
-/// inside. `ifindex` gives the index of the interface in a slot.
+/// The flows of a state whose rule says `pflow`, once for both halves. The ends are those before
+/// the half's rules translated them: where that is half A those on the wire on the way in, else
+/// those inside. `ifindex` gives the index of the interface in a slot.
 pub(crate) fn flows(record: &Record, now: &Now, ifindex: impl Fn(u8) -> u32) -> Vec<Flow> {
     let has = |half: usize| record.has_half(half) && record.pflow[half];
     if !has(0) && !has(1) {

@@ -11,7 +11,7 @@ pub enum Protocol {
     /// NetFlow version 5, IPv4 only.
     #[default]
     V5,
-    /// IPFIX.
+    /// Both families, with counts of 64 bits, by templates.
     Ipfix,
 }
 

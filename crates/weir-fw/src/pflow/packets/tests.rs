@@ -35,14 +35,14 @@ fn version_5_byte_by_byte() {
     assert_eq!(exporter.due(&NOW, false), [], "it waits for more");
     let later = Now { uptime_ms: NOW.uptime_ms + WAIT_MS, ..NOW };
     let packets = exporter.due(&later, false);
-    let mut wanted = vec![0, 5, 0, 1, 1, 2, 6, 0xec];
-    wanted.extend(1_600_000_000_u32.to_be_bytes());
-    wanted.extend([0, 0, 0, 7, 0, 0, 0, 0, 42, 21, 0, 0]);
-    wanted.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, 0, 0, 2, 0, 3]);
-    wanted.extend([0, 0, 0, 5, 0, 0, 2, 0xbc, 0, 0, 3, 0xe8, 0, 0, 7, 0xd0]);
-    wanted.extend([0x10, 0, 0, 53, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(wanted.len(), V5_HEADER_BYTES + V5_RECORD_BYTES);
-    assert_eq!(packets, [Packet { bytes: wanted, record_count: 1 }]);
+    let mut expected = vec![0, 5, 0, 1, 1, 2, 6, 0xec];
+    expected.extend(1_600_000_000_u32.to_be_bytes());
+    expected.extend([0, 0, 0, 7, 0, 0, 0, 0, 42, 21, 0, 0]);
+    expected.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, 0, 0, 2, 0, 3]);
+    expected.extend([0, 0, 0, 5, 0, 0, 2, 0xbc, 0, 0, 3, 0xe8, 0, 0, 7, 0xd0]);
+    expected.extend([0x10, 0, 0, 53, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(expected.len(), V5_HEADER_BYTES + V5_RECORD_BYTES);
+    assert_eq!(packets, [Packet { bytes: expected, record_count: 1 }]);
     assert_eq!(exporter.due(&later, true), [], "nothing is sent twice");
 }
 
@@ -50,9 +50,9 @@ fn version_5_byte_by_byte() {
 fn ipfix_byte_by_byte() {
     let mut exporter = Exporter::new(Protocol::Ipfix);
     let [templates] = &exporter.due(&NOW, false)[..] else { panic!("templates alone") };
-    let mut wanted = vec![0, 10, 0, 124];
-    wanted.extend(1_600_000_000_u32.to_be_bytes());
-    wanted.extend([0, 0, 0, 0, 0, 0, 0, 42, 0, 2, 0, 108]);
+    let mut expected = vec![0, 10, 0, 124];
+    expected.extend(1_600_000_000_u32.to_be_bytes());
+    expected.extend([0, 0, 0, 0, 0, 0, 0, 42, 0, 2, 0, 108]);
     let rest = [
         [0, 10, 0, 4],
         [0, 14, 0, 4],
@@ -65,11 +65,11 @@ fn ipfix_byte_by_byte() {
         [0, 5, 0, 1],
         [0, 4, 0, 1],
     ];
-    wanted.extend([1, 0, 0, 12, 0, 8, 0, 4, 0, 12, 0, 4]);
-    wanted.extend(rest.as_flattened());
-    wanted.extend([1, 1, 0, 12, 0, 27, 0, 16, 0, 28, 0, 16]);
-    wanted.extend(rest.as_flattened());
-    assert_eq!((&templates.bytes, templates.record_count), (&wanted, 0));
+    expected.extend([1, 0, 0, 12, 0, 8, 0, 4, 0, 12, 0, 4]);
+    expected.extend(rest.as_flattened());
+    expected.extend([1, 1, 0, 12, 0, 27, 0, 16, 0, 28, 0, 16]);
+    expected.extend(rest.as_flattened());
+    assert_eq!((&templates.bytes, templates.record_count), (&expected, 0));
 
     assert_eq!(exporter.add(&flow6(), &NOW), []);
     assert_eq!(exporter.add(&flow4(), &NOW), []);
@@ -82,18 +82,18 @@ fn ipfix_byte_by_byte() {
         }
         out.extend([0x10, 0, 0, 53, 0, 17]);
     };
-    let mut wanted = vec![0, 10, 0, 74];
-    wanted.extend(1_600_000_000_u32.to_be_bytes());
-    wanted.extend([0, 0, 0, 0, 0, 0, 0, 42, 1, 0, 0, 58, 10, 0, 0, 1, 10, 0, 0, 2]);
-    common(&mut wanted);
-    assert_eq!((&four.bytes, wanted.len()), (&wanted, 74));
-    let mut wanted = vec![0, 10, 0, 98];
-    wanted.extend(1_600_000_000_u32.to_be_bytes());
-    wanted.extend([0, 0, 0, 1, 0, 0, 0, 42, 1, 1, 0, 82]);
-    wanted.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    wanted.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
-    common(&mut wanted);
-    assert_eq!((&six.bytes, wanted.len()), (&wanted, 98));
+    let mut expected = vec![0, 10, 0, 74];
+    expected.extend(1_600_000_000_u32.to_be_bytes());
+    expected.extend([0, 0, 0, 0, 0, 0, 0, 42, 1, 0, 0, 58, 10, 0, 0, 1, 10, 0, 0, 2]);
+    common(&mut expected);
+    assert_eq!((&four.bytes, expected.len()), (&expected, 74));
+    let mut expected = vec![0, 10, 0, 98];
+    expected.extend(1_600_000_000_u32.to_be_bytes());
+    expected.extend([0, 0, 0, 1, 0, 0, 0, 42, 1, 1, 0, 82]);
+    expected.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    expected.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    common(&mut expected);
+    assert_eq!((&six.bytes, expected.len()), (&expected, 98));
 }
 
 #[test]

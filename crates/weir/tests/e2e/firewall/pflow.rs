@@ -67,8 +67,11 @@ fn address(bytes: &[u8]) -> IpAddr {
     }
 }
 
+/// Source, destination, protocol; packets, bytes.
+type Exported = ((SocketAddr, SocketAddr, u8), (u64, u64));
+
 /// The records of a packet of NetFlow version 5 or of IPFIX.
-fn records(packet: &[u8]) -> Vec<((SocketAddr, SocketAddr, u8), (u64, u64))> {
+fn records(packet: &[u8]) -> Vec<Exported> {
     let now_s = u64::try_from(jiff::Timestamp::now().as_second()).expect("after 1970");
     let port = |bytes: &[u8]| u16::try_from(number(bytes)).expect("16 bits");
     if number(&packet[..2]) == 5 {
@@ -258,8 +261,8 @@ fn version_5_has_what_expired_and_was_killed() {
     let from = at("10.1.0.2", socket.local_addr().expect("an address").port());
     net.pfctl("-k 0.0.0.0/0");
     let to = at("10.1.0.1", 7004);
-    let wanted = [((from, to, 17), (2, 77)), ((to, from, 17), (2, 98))];
-    assert_eq!(collector.flows(2), Flows::from(wanted));
+    let expected = [((from, to, 17), (2, 77)), ((to, from, 17), (2, 98))];
+    assert_eq!(collector.flows(2), Flows::from(expected));
 
     // And where the source is another outside, that which is inside. It is one state, whose rules
     // both ask for it, and exported once.
@@ -271,8 +274,8 @@ fn version_5_has_what_expired_and_was_killed() {
     assert_eq!(size, 20);
     net.reload(&rules.replace(" 600", " 1"));
     let (from, to) = (at("10.1.0.2", 5000), at(SERVER, 7001));
-    let wanted = [((from, to, 17), (1, 38)), ((to, from, 17), (1, 48))];
-    assert_eq!(collector.flows(2), Flows::from(wanted));
+    let expected = [((from, to, 17), (1, 38)), ((to, from, 17), (1, 48))];
+    assert_eq!(collector.flows(2), Flows::from(expected));
     wait_until("no more are there", || net.json("stats")["states"]["current_count"] == 0);
     assert_eq!(net.json("stats")["pflow"]["records_count"], 6);
 }
