@@ -418,6 +418,35 @@ fn rules_are_shown_with_what_they_call_and_how_large_tables_are() {
     assert!(first.starts_with("@0 block drop in from <bad:2> to any\n"), "{first}");
 }
 
+/// A `once` rule ends with its first connection, is hidden then, and begins anew with its anchor.
+#[test]
+fn a_rule_with_once_ends_and_begins_anew_when_it_is_loaded() {
+    let test = "a_rule_with_once_ends_and_begins_anew_when_it_is_loaded";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("once");
+    net.start(
+        "block return\npass proto icmp6 no state\nanchor \"one\"\npass out on b1 proto tcp\n",
+    );
+    let rule =
+        "pass in quick on b0 proto tcp from any to any port = 7001 flags S/SA keep state once\n";
+    let path = net.file("one.conf", "pass in quick on b0 proto tcp to port 7001 once\n");
+    net.pfctl(&format!("-a one -f {path}"));
+    assert_eq!(net.pfctl("-P -a one -sr"), rule);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("the first one");
+    line.echo("hello");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "the rule has ended");
+    line.echo("the state goes on");
+    assert_eq!(net.pfctl("-P -a one -sr"), "");
+    let shown = net.pfctl("-P -a one -vsr");
+    assert!(shown.starts_with(rule) && shown.contains("[ Expired"), "{shown}");
+    net.pfctl(&format!("-a one -f {path}"));
+    net.connect(SERVER, 7001, PATIENCE).expect("once more").echo("hello");
+    assert_eq!(net.pfctl("-P -a one -sr"), "");
+}
+
 /// Anchors: rules of their own, and gone with them.
 fn anchors_come_and_go(net: &Network) {
     let path = net.file("anchor.conf", "block in quick proto tcp to any port 7001\n");
