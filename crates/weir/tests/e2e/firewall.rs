@@ -180,7 +180,7 @@ fn a_reload_keeps_flows_and_counters() {
     // with a name that has no address, of which it is said why.
     for (text, part) in [
         ("pass\nblock al\n", ":2:"),
-        ("pass\npass in proto tcp once\n", ":2:"),
+        ("pass\npass in proto tcp rtable 1\n", ":2:"),
         (
             "pass\npass in from 0x7f.1\n",
             ":2: no address is known for `0x7f.1`: `0x7f.1` is neither",
@@ -475,7 +475,7 @@ fn what_cannot_run_is_refused() {
     let _turn = beside();
     let net = Network::new("not");
     for (text, part) in [
-        ("pass\npass in proto tcp once\n", "pf.conf:2"),
+        ("pass\npass in proto tcp rtable 1\n", "pf.conf:2"),
         ("set hashsize 1000\npass\n", "1000 buckets"),
         ("set limit states 40000000\nset hashsize 33554432\npass\n", "33554432 buckets"),
         ("set skip on lo\nset limit states 90000000\npass\n", "pf.conf:2:1: "),

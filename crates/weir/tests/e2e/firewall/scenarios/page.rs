@@ -54,7 +54,7 @@ interface b1 10.2.0.1/24 broadcast 10.2.0.255 fd02::1/64
 ";
 
 /// Rules of the scenarios that weir does not run, by dialect, and the reason.
-const REFUSED: [(&str, &str, &str); 16] = [
+const REFUSED: [(&str, &str, &str); 15] = [
     ("freebsd", "nat-anchor \"foo\" {\nnat on b1 all -> (b1)\n}\n", "`nat, rdr, binat within"),
     ("freebsd", "nat on b1 inet all -> <t> source-hash\n", "not supported by this pool type"),
     ("freebsd", "nat on b1 inet all -> <t> random\n", "not supported by this pool type"),
@@ -70,7 +70,6 @@ const REFUSED: [(&str, &str, &str); 16] = [
     ("freebsd", "pass in route-to (b1 10.2.0.2) prefer-ipv6-nexthop\n", "`prefer-ipv6-nexthop`"),
     ("freebsd", "pass in proto tcp divert-to 8000\n", "FreeBSD's divert-to`"),
     ("openbsd", "anchor \"a\" {\nanchor \"/a\"\n}\n", "`a` contains itself"),
-    ("openbsd", "anchor \"a\" {\npass out once\n}\n", "`once`"),
 ];
 
 #[test]
