@@ -119,6 +119,7 @@ WEIR_ENUM(weir_fw_classify_constant);
 WEIR_ENUM(weir_fw_dimension_index);
 WEIR_ENUM(weir_fw_sweep_constant);
 WEIR_ENUM(weir_fw_sweep_mode);
+WEIR_ENUM(weir_fw_restored);
 WEIR_ENUM(weir_fw_log_constant);
 WEIR_ENUM(weir_fw_event_constant);
 WEIR_ENUM(weir_fw_arena_constant);

@@ -83,7 +83,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 18] = [
+const CONSTANTS: [(&str, &str); 19] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
@@ -92,6 +92,7 @@ const CONSTANTS: [(&str, &str); 18] = [
     ("weir_fw_classify_constant", "u32"),
     ("weir_fw_sweep_constant", "u32"),
     ("weir_fw_sweep_mode", "u32"),
+    ("weir_fw_restored", "u32"),
     ("weir_fw_control_flag", "u32"),
     ("weir_fw_stages_kind", "u32"),
     ("weir_fw_arena_constant", "u64"),

@@ -25,6 +25,7 @@ mod load;
 mod log;
 pub mod reasons;
 mod rehearsal;
+pub mod restore;
 pub mod sources;
 mod stages;
 pub mod sweep;

@@ -27,6 +27,7 @@ mod sources;
 mod stages;
 mod start;
 mod status;
+mod stored;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -70,7 +71,7 @@ pub use status::{stats_text, status_text};
 pub struct Refused(pub String);
 
 impl Refused {
-    fn because(cause: impl std::fmt::Display) -> Self {
+    pub(crate) fn because(cause: impl std::fmt::Display) -> Self {
         Self(cause.to_string())
     }
 }

@@ -28,6 +28,7 @@ mod shared;
 pub mod show;
 pub mod socket;
 pub mod states;
+pub mod sync;
 #[cfg(test)]
 mod testing;
 pub mod timeouts;

@@ -6,6 +6,7 @@
 
 mod client;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::net::IpAddr;
 
@@ -27,6 +28,18 @@ impl Bytes {
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.iter().map(|byte| char::from(*byte)).collect())
+    }
+
+    /// From the text that they have become.
+    #[must_use]
+    pub fn of_text(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text that they become.
+    #[must_use]
+    pub(crate) fn into_text(self) -> String {
+        self.0
     }
 
     /// The bytes of the file. What is no byte becomes `?`.
@@ -309,6 +322,14 @@ pub enum Request {
         /// `-i`
         interface: Option<String>,
     },
+    /// `--store-states`: a stream of [`crate::sync`] as texts of [`Bytes`], and one
+    /// [`Reply::Value`] of [`Stored`].
+    StoreStates,
+    /// `-L`: one [`Reply::Value`] of [`Restored`].
+    LoadStates {
+        /// A stream of [`crate::sync`].
+        stream: Bytes,
+    },
     /// `-K`
     KillSources {
         /// Networks of the source.
@@ -352,6 +373,28 @@ pub enum Reply {
     Done(u8),
     /// It could not be done; nothing was changed.
     Failed(String),
+}
+
+/// What was stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Stored {
+    pub state_count: u64,
+    /// States that were left out, by the reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// What became of states that were to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Restored {
+    pub loaded_count: u64,
+    /// States that were there already, and stay as they are.
+    pub present_count: u64,
+    /// Of those that were loaded: their rules are not, and they are the default rule's.
+    pub default_rule_count: u64,
+    /// Records of a kind that is not known here.
+    pub skipped_count: u64,
+    /// States that were left out, by the reason.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 /// Reads one line, but not more than it may have; `None` at the end.

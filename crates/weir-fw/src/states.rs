@@ -84,6 +84,8 @@ pub struct Record {
     pub are_no_sync: [bool; 2],
     pub log_all: [bool; 2],
     pub pflow: [bool; 2],
+    /// Whether they say `allow-opts`.
+    pub allow_options: [bool; 2],
     /// Numbers of what packets of half A and half B are changed by; 0: nothing.
     pub scrubs: [u8; 2],
     /// Of halves that are counted among their sources' states: which end the source is.
@@ -127,28 +129,10 @@ impl Record {
         self.wire[1].filter(|wire| wire[0].0.is_ipv4() != self.ends[0].0.is_ipv4())
     }
 
-    /// The timeout that it is under, as an index of a timeout table: pf's rules.
+    /// The timeout that it is under, as an index of a timeout table.
     #[must_use]
     pub fn timeout(&self) -> u32 {
-        let is_first = self.flags & layout::STATE_FIRST != 0;
-        let (least, most) = (self.phase[0].min(self.phase[1]), self.phase[0].max(self.phase[1]));
-        match self.protocol {
-            TCP if is_first => timeout::TCP_FIRST,
-            TCP if least >= tcp_phase::FIN_WAIT_2 => timeout::TCP_CLOSED,
-            TCP if least >= tcp_phase::CLOSING => timeout::TCP_FINWAIT,
-            TCP if least < tcp_phase::ESTABLISHED => timeout::TCP_OPENING,
-            TCP if most >= tcp_phase::CLOSING => timeout::TCP_CLOSING,
-            TCP => timeout::TCP_ESTABLISHED,
-            ICMP | ICMP6 => timeout::ICMP_FIRST + u32::from(!is_first),
-            protocol => {
-                let first = if protocol == UDP { timeout::UDP_FIRST } else { timeout::OTHER_FIRST };
-                match (is_first, least) {
-                    (true, _) => first,
-                    (false, phase::MULTIPLE) => first + 2,
-                    (false, _) => first + 1,
-                }
-            }
-        }
+        timeout_of(self.protocol, self.flags & layout::STATE_FIRST != 0, self.phase)
     }
 
     /// What names it: made of the slot and the time of its making, so that another record in the
@@ -156,6 +140,29 @@ impl Record {
     #[must_use]
     pub const fn id(&self) -> u64 {
         (self.created_tick as u64) << 32 | self.slot as u64
+    }
+}
+
+/// The timeout of a state, as an index of a timeout table: pf's rules.
+#[must_use]
+pub(crate) fn timeout_of(protocol: u8, is_first: bool, phases: [u8; 2]) -> u32 {
+    let (least, most) = (phases[0].min(phases[1]), phases[0].max(phases[1]));
+    match protocol {
+        TCP if is_first => timeout::TCP_FIRST,
+        TCP if least >= tcp_phase::FIN_WAIT_2 => timeout::TCP_CLOSED,
+        TCP if least >= tcp_phase::CLOSING => timeout::TCP_FINWAIT,
+        TCP if least < tcp_phase::ESTABLISHED => timeout::TCP_OPENING,
+        TCP if most >= tcp_phase::CLOSING => timeout::TCP_CLOSING,
+        TCP => timeout::TCP_ESTABLISHED,
+        ICMP | ICMP6 => timeout::ICMP_FIRST + u32::from(!is_first),
+        protocol => {
+            let first = if protocol == UDP { timeout::UDP_FIRST } else { timeout::OTHER_FIRST };
+            match (is_first, least) {
+                (true, _) => first,
+                (false, phase::MULTIPLE) => first + 2,
+                (false, _) => first + 1,
+            }
+        }
     }
 }
 
@@ -471,13 +478,24 @@ impl<'a> View<'a> {
     /// Seconds until a record ends if no packet comes, at a tick; 0 if it is due.
     #[must_use]
     pub(crate) fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
-        let class = record.timeout();
-        let table = self.profiles.get(usize::from(record.profile)).or(self.profiles.first());
+        seconds(self.expires_in_ticks(record, now_tick))
+    }
+
+    /// The same in ticks.
+    #[must_use]
+    pub(crate) fn expires_in_ticks(&self, record: &Record, now_tick: u32) -> u64 {
+        let ticks = self.timeout_ticks(record.timeout(), record.profile);
+        let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
+        ticks.saturating_sub(u64::from(idle.cast_unsigned()))
+    }
+
+    /// How long a timeout is at the moment, in ticks.
+    #[must_use]
+    pub(crate) fn timeout_ticks(&self, class: u32, profile: u8) -> u64 {
+        let table = self.profiles.get(usize::from(profile)).or(self.profiles.first());
         let index = usize::try_from(class).unwrap_or(0);
         let ticks = table.and_then(|profile| profile.get(index)).copied().unwrap_or(0);
-        let ticks = self.adaptive.scale(ticks, class);
-        let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
-        seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
+        self.adaptive.scale(ticks, class)
     }
 }
 
@@ -697,6 +715,7 @@ fn take_apart(raw: &Raw) -> Record {
         are_no_sync: says(layout::HALF_NO_SYNC_SHIFT),
         log_all: says(layout::HALF_LOG_SHIFT),
         pflow: says(layout::HALF_PFLOW_SHIFT),
+        allow_options: says(layout::HALF_OPTIONS_SHIFT),
         scrubs: [0, 1].map(|half| scrub(raw.account[half + 2])),
         is_modulated: wscale[1] & layout::WSCALE_MODULATED != 0,
         source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),

@@ -19,7 +19,9 @@ use crate::exit::{Outcome, put};
 use crate::fw::load::Language;
 use crate::fw::{files, machine, optimise, show};
 
+mod failure;
 mod runtime;
+mod stored;
 #[cfg(test)]
 mod tests;
 

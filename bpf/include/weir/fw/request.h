@@ -12,6 +12,16 @@ enum weir_fw_sweep_mode {
 	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
 	WEIR_SWEEP_SPLIT,	/* the index gets buckets, one by one, until there are `to` */
 	WEIR_SWEEP_JOIN,	/* it loses its last ones, until there are `to` */
+	WEIR_SWEEP_RESTORE,	/* a state that was stored is made again: restore.h */
+};
+
+/* What became of that: weir_fw_sweep.next. */
+enum weir_fw_restored {
+	WEIR_RESTORED_MADE,
+	WEIR_RESTORED_PRESENT,	/* there is one with these ends */
+	WEIR_RESTORED_LIMIT,	/* `set limit states` */
+	WEIR_RESTORED_MEMORY,	/* no slot has memory */
+	WEIR_RESTORED_BUSY,	/* the bucket's lock was not to be had */
 };
 
 enum weir_fw_sweep_constant {
@@ -38,11 +48,25 @@ struct weir_fw_sweep {
 	__u32 unused;
 	__be32 addr[2][4];
 	__be32 mask[2][4];
+	/* Of RESTORE, as a record has it; its ends are `port` and `addr`. */
+	__u64 packets[2];
+	__u64 bytes[2];
+	__u32 control;		/* halves, SLOPPY, FIRST, WATCHED, timeout table */
+	__u32 half[2];		/* WEIR_HALF_* */
+	__u32 created_tick;
+	__u32 last_tick;
+	__u32 seq[2][2];
+	__u16 max_win[2];
+	__u8 phase[2];
+	__u8 wscale[2];
+	__u8 interface[2];
+	__u16 restore_unused;
 	/* The answer. */
 	__u32 live;
 	__u32 removed;
 	__u32 busy;
-	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are */
+	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are;
+				 * RESTORE: WEIR_RESTORED_* */
 	__u32 answer_unused[4];
 };
 

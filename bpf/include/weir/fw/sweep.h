@@ -14,6 +14,7 @@
 #include <weir/fw/index.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/restore.h>
 #include <weir/fw/scratch.h>
 #include <weir/fw/timeout.h>
 
@@ -445,6 +446,8 @@ int weir_fw_sweep(struct xdp_md *ctx)
 	r->live = r->removed = r->busy = 0;
 	if (r->mode == WEIR_SWEEP_SPLIT || r->mode == WEIR_SWEEP_JOIN) {
 		weir_sweep_index(r, &run);
+	} else if (r->mode == WEIR_SWEEP_RESTORE) {
+		r->next = weir_restore(r, &scratch->quoted, run.ruleset);
 	} else {
 		if (r->to > (__u32)weir_index())
 			r->to = (__u32)weir_index();

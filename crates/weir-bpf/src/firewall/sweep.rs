@@ -98,29 +98,29 @@ pub(super) struct Counts {
 }
 
 /// Number of 32-bit words of a request, and of an answer.
-const WORDS: usize = layout::sweep::SIZE_BYTES as usize / 4;
+pub(super) const WORDS: usize = layout::sweep::SIZE_BYTES as usize / 4;
 /// They stand behind room for an Ethernet header.
 const HEADER_BYTES: usize = layout::SWEEP_AT as usize;
 
 /// Indices of the words that a request and an answer have.
-mod word {
+pub(super) mod word {
     use super::layout::sweep;
 
-    pub(super) const MODE: usize = sweep::MODE as usize / 4;
-    pub(super) const FROM: usize = sweep::FROM as usize / 4;
-    pub(super) const TO: usize = sweep::TO as usize / 4;
-    pub(super) const FLAGS: usize = sweep::FLAGS as usize / 4;
-    pub(super) const RULE: usize = sweep::RULE as usize / 4;
-    pub(super) const PORT: usize = sweep::PORT as usize / 4;
-    pub(super) const ADDRESS: usize = sweep::ADDR as usize / 4;
-    pub(super) const MASK: usize = sweep::MASK as usize / 4;
-    pub(super) const LIVE: usize = sweep::LIVE as usize / 4;
-    pub(super) const REMOVED: usize = sweep::REMOVED as usize / 4;
-    pub(super) const BUSY: usize = sweep::BUSY as usize / 4;
-    pub(super) const NEXT: usize = sweep::NEXT as usize / 4;
+    pub(in super::super) const MODE: usize = sweep::MODE as usize / 4;
+    pub(in super::super) const FROM: usize = sweep::FROM as usize / 4;
+    pub(in super::super) const TO: usize = sweep::TO as usize / 4;
+    pub(in super::super) const FLAGS: usize = sweep::FLAGS as usize / 4;
+    pub(in super::super) const RULE: usize = sweep::RULE as usize / 4;
+    pub(in super::super) const PORT: usize = sweep::PORT as usize / 4;
+    pub(in super::super) const ADDRESS: usize = sweep::ADDR as usize / 4;
+    pub(in super::super) const MASK: usize = sweep::MASK as usize / 4;
+    pub(in super::super) const LIVE: usize = sweep::LIVE as usize / 4;
+    pub(in super::super) const REMOVED: usize = sweep::REMOVED as usize / 4;
+    pub(in super::super) const BUSY: usize = sweep::BUSY as usize / 4;
+    pub(in super::super) const NEXT: usize = sweep::NEXT as usize / 4;
 }
 
-type Words = [u32; WORDS];
+pub(super) type Words = [u32; WORDS];
 
 fn request(mode: Mode, buckets: &Range<u32>) -> Words {
     let (mode, filter) = match mode {
@@ -150,7 +150,7 @@ fn words_of(mode: u32, filter: Filter, buckets: &Range<u32>) -> Words {
     words
 }
 
-fn put_address(words: &mut [u32], address: [u8; 16]) {
+pub(super) fn put_address(words: &mut [u32], address: [u8; 16]) {
     let (pieces, _) = address.as_chunks::<4>();
     for (word, piece) in words.iter_mut().zip(pieces) {
         *word = u32::from_ne_bytes(*piece);
@@ -214,7 +214,7 @@ impl Firewall {
         Ok(u64::from(answer[word::REMOVED]))
     }
 
-    fn sweep_once(&self, request: &Words) -> io::Result<Words> {
+    pub(super) fn sweep_once(&self, request: &Words) -> io::Result<Words> {
         let mut frame = [0; HEADER_BYTES + WORDS * 4];
         let (pieces, _) = frame[HEADER_BYTES..].as_chunks_mut::<4>();
         for (piece, word) in pieces.iter_mut().zip(request) {

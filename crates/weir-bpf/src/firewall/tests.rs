@@ -6,6 +6,7 @@ use super::*;
 mod audit;
 mod growth;
 mod harness;
+mod restore;
 mod reuse;
 mod room;
 mod source;

@@ -11,7 +11,7 @@ use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
 use crate::peer::Gate;
 use crate::protocol::{
-    Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
+    Bytes, Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
 };
 use crate::shared::Shared;
 use crate::socket::Listening;
@@ -238,6 +238,11 @@ impl Client {
             Request::Kill { which, interface } => {
                 self.kill(shared, &which, interface.as_deref())?;
             }
+            Request::StoreStates => return self.store_states(shared),
+            Request::LoadStates { stream } => {
+                let restored = shared.engine().load_states(&stream.to_vec())?;
+                return self.value(serde_json::to_value(restored).map_err(Refused::because)?);
+            }
             Request::KillSources { from, to } => {
                 let count = end_sources(shared, &from, &to)?;
                 let (sources, others) = (from.len(), to.len());
@@ -261,6 +266,14 @@ impl Client {
             }
         }
         Ok(0)
+    }
+
+    fn store_states(&mut self, shared: &Arc<Shared>) -> Result<u8, Refused> {
+        // The engine is not held up meanwhile.
+        let storer = shared.engine().states_storer();
+        let mut put = |bytes: &[u8]| self.put_piece(&Bytes::new(bytes).into_text());
+        let stored = storer.store(&mut put).map_err(gone)?;
+        self.value(serde_json::to_value(stored).map_err(Refused::because)?)
     }
 
     fn show(&mut self, shared: &Arc<Shared>, what: Shown, how: &How) -> Result<u8, Refused> {

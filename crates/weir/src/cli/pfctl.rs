@@ -15,8 +15,9 @@ use super::ruleset::parse_macro;
 /// The command line in one line of help.
 pub(crate) const USAGE: &str = "\
 weir pfctl [-AdeghmNnOPqRSv] [-a anchor] [-D macro=value] [-F modifier] [-f file]
-                  [-i interface] [-K host] [-k host] [-o level] [-s modifier]
-                  [-t table -T command [address ...]] [-x level]
+                  [-i interface] [-K host] [-k host] [-L statefile] [-o level]
+                  [-s modifier] [-t table -T command [address ...]] [-x level]
+                  [--store-states=FILE]
                   [--dialect=freebsd|openbsd] [--facts=FILE] [--profile=FILE]";
 
 /// What `--help` prints below the usage, and the command's help shows.
@@ -35,6 +36,8 @@ pf.conf without one.
        any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows, -k nat -k
        HOST those that are translated to a host or network, or from it
   -K : forget what rules count for a source, a host or network; its states stay
+  --store-states=FILE : write the states to a file, which another weir can load (docs/fw-states.md)
+  -L : load states from such a file, beside those that are there
   -t TABLE -T : add, delete, replace, show, test, flush, kill; addresses follow, or are in -f FILE;
        expire SECONDS deletes entries that were added, or cleared with zero, longer ago;
        -T load -f FILE loads only a file's tables
@@ -66,11 +69,12 @@ Examples:
   weir pfctl -si
   weir pfctl -ss -i eth0 | grep ESTABLISHED
   weir pfctl -k 192.0.2.7
+  weir pfctl --store-states=/var/lib/weir/states && weir pfctl -L /var/lib/weir/states
   weir pfctl -t bad -T add 198.51.100.0/24
   weir pfctl -o none -nvf /etc/pf.conf";
 
 /// pfctl's letters, as `getopt(3)` has them, less those of [`NOT_HERE`].
-const LETTERS: &str = "Aa:dD:eF:f:ghi:K:k:mNnOo:PqRSs:T:t:vx:";
+const LETTERS: &str = "Aa:dD:eF:f:ghi:K:k:L:mNnOo:PqRSs:T:t:vx:";
 
 /// Options of pfctl that weir does not have, and what they do there.
 const NOT_HERE: &[(char, &str)] = &[
@@ -223,6 +227,10 @@ pub(crate) struct Plan {
     /// `-t` and `-T`: the table (none for `load`), what is done, and the words behind.
     pub(crate) table: Option<(Option<String>, TableCommand, Vec<String>)>,
     pub(crate) debug: Option<&'static str>,
+    /// `--store-states`
+    pub(crate) store_states: Option<PathBuf>,
+    /// `-L`
+    pub(crate) load_states: Option<PathBuf>,
 }
 
 /// A command line that was understood.
@@ -268,6 +276,8 @@ struct Found {
     table: Option<String>,
     table_command: Option<TableCommand>,
     debug: Option<&'static str>,
+    store_states: Option<PathBuf>,
+    load_states: Option<PathBuf>,
     words: Vec<String>,
     help: bool,
 }
@@ -329,6 +339,8 @@ impl Found {
             ("help", "") => self.help = true,
             ("profile", file) if !file.is_empty() => self.profile = Some(file.into()),
             ("profile", _) => return usage("write it as --profile=FILE"),
+            ("store-states", file) if !file.is_empty() => self.store_states = Some(file.into()),
+            ("store-states", _) => return usage("write it as --store-states=FILE"),
             ("facts", file) if !file.is_empty() => self.facts = Some(file.into()),
             ("dialect", name) if weir_rules::Dialect::parse(name).is_some() => {
                 self.dialect = weir_rules::Dialect::parse(name);
@@ -354,6 +366,7 @@ impl Found {
             'F' => self.flush = Some(lookup(FLUSHED, letter, &value)?),
             'T' => self.table_command = Some(lookup(TABLE_ACTIONS, letter, &value)?),
             't' => self.table = Some(checked_table(value)?),
+            'L' => self.load_states = Some(value.into()),
             'k' => add_killer(&mut self.kill, letter, value)?,
             'K' => add_killer(&mut self.kill_sources, letter, value)?,
             'x' => {
@@ -389,6 +402,7 @@ impl Found {
             ('K', !self.kill_sources.is_empty()),
             ('T', self.table_command.is_some()),
             ('x', self.debug.is_some()),
+            ('L', self.load_states.is_some()),
             ('m', self.has('m')),
             ('i', self.interface.is_some()),
         ];
@@ -429,6 +443,8 @@ impl Found {
             kill_sources: self.kill_sources,
             table: self.table_command.map(|command| (self.table, command, self.words)),
             debug: self.debug,
+            store_states: self.store_states,
+            load_states: self.load_states,
         })))
     }
 
@@ -463,6 +479,10 @@ impl Found {
         }
         let asked = self.asks_firewall();
         if self.has('n') {
+            if self.store_states.is_some() {
+                let text = "--store-states is for a running firewall, which -n does not talk to";
+                return Err(Refusal::NotHere(text.to_owned()));
+            }
             if let Some(letter) = asked {
                 let text = format!(
                     "-{letter} is for a running firewall, \
@@ -475,8 +495,9 @@ impl Found {
             }
             return check_profile(self.level, self.profile.is_some());
         }
-        if self.file.is_none() && asked.is_none_or(|letter| letter == 'i' || letter == 'm') {
-            return usage("nothing to do: give -f file, -s, -F, -k, -t and -T, -e or -d");
+        let asks_nothing = asked.is_none_or(|letter| letter == 'i' || letter == 'm');
+        if self.file.is_none() && self.store_states.is_none() && asks_nothing {
+            return usage("nothing to do: give -f file, -s, -F, -k, -L, -t and -T, -e or -d");
         }
         if self.facts.is_some() || self.profile.is_some() {
             let text = "--facts and --profile go with -n: a running firewall has its own";

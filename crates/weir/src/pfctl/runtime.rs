@@ -1,5 +1,6 @@
 //! What pfctl asks of the running firewall, in the order in which pfctl does it whatever the order
-//! of its options: disable, show, flush, kill, tables, load, enable, debug level.
+//! of its options: disable, show, store states, flush, kill, tables, load, load states, enable,
+//! debug level.
 
 use std::io::{self, Write as _};
 use std::net::IpAddr;
@@ -12,7 +13,8 @@ use weir_rules::diagnostic::Code;
 use weir_rules::facts::Facts;
 use weir_rules::resolve::Resolver as _;
 
-use super::say;
+use super::failure::Failure;
+use super::{say, stored};
 use crate::cli::pfctl::{Level, Parts, Plan, TableCommand};
 use crate::exit::Outcome;
 use crate::fw::load::Language;
@@ -32,7 +34,9 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Outcome> {
         }
     };
     let mut outcome = Outcome::Done;
-    for step in [disable, show, flush, kill, kill_sources, table, load, enable, debug] {
+    let steps =
+        [disable, show, store, flush, kill, kill_sources, table, load, restore, enable, debug];
+    for step in steps {
         match step(&mut client, plan) {
             Ok(Outcome::Done) => {}
             Ok(other) => {
@@ -57,22 +61,6 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Outcome> {
 /// Whoever read the output wants no more of it.
 fn is_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
-}
-
-/// Why a step failed.
-enum Failure {
-    /// The firewall refused, or is gone.
-    Client(ClientError),
-    /// The words of the command line make no sense.
-    Words(String),
-    /// This machine could not be asked.
-    Machine(anyhow::Error),
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
 }
 
 type Step = Result<Outcome, Failure>;
@@ -114,6 +102,28 @@ fn enable(client: &mut Client, plan: &Plan) -> Step {
 fn debug(client: &mut Client, plan: &Plan) -> Step {
     let Some(level) = plan.debug else { return Ok(Outcome::Done) };
     tell(client, plan, &Request::Debug { level: level.to_owned() })
+}
+
+fn store(client: &mut Client, plan: &Plan) -> Step {
+    let Some(path) = plan.store_states.as_deref() else { return Ok(Outcome::Done) };
+    let text = stored::store(client, path)?;
+    note(plan, &text);
+    Ok(Outcome::Done)
+}
+
+fn restore(client: &mut Client, plan: &Plan) -> Step {
+    let Some(path) = plan.load_states.as_deref() else { return Ok(Outcome::Done) };
+    let text = stored::load(client, path)?;
+    note(plan, &text);
+    Ok(Outcome::Done)
+}
+
+/// What was done.
+fn note(plan: &Plan, text: &str) {
+    if !plan.is_quiet {
+        // Nobody is left to tell if standard error is closed.
+        drop(writeln!(io::stderr(), "{text}"));
+    }
 }
 
 fn show(client: &mut Client, plan: &Plan) -> Step {

@@ -19,6 +19,7 @@ mod rights;
 mod scenarios;
 mod scrub;
 mod stages;
+mod stored;
 mod tcp;
 mod tcx;
 mod typed;

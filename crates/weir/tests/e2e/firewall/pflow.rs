@@ -338,3 +338,28 @@ fn flows_of_many_states_are_exported_or_counted() {
     assert!(ended >= 100_000, "{ended}");
     assert!(net.json("stats")["pflow"]["records_count"].as_u64() > Some(0));
 }
+
+#[test]
+fn a_state_of_a_file_is_exported_as_well() {
+    let test = "a_state_of_a_file_is_exported_as_well";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("flowfile");
+    let collector = Collector::new(&net);
+    answer(&net, SERVER, 7001);
+    answer(&net, SERVER, 7002);
+    start(&net, RULES, "flowdst=10.2.0.2:2055,flowsrc=10.2.0.1");
+    ask(&net, SERVER, 7001, 4);
+    ask(&net, SERVER, 7002, 2);
+    let seen = states(&net, 7001);
+    let path = net.file("states", "");
+    net.pfctl(&format!("--store-states={path}"));
+    for _ in 0..2 {
+        net.pfctl("-F states");
+        assert_eq!(collector.flows(2), seen);
+        net.pfctl(&format!("-L {path}"));
+        assert_eq!((states(&net, 7001), states(&net, 7002).len()), (seen.clone(), 2));
+    }
+}

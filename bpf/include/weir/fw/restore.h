@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A state that was stored becomes one again: a record with all that is known of it, in one step,
+ * under the lock of its bucket as the data path takes it. `set limit states` holds, less what is
+ * reserved for rules with `reserve`, and a record with the same ends, inside or on the wire, stays
+ * as it is. What it never does: it translates
+ * nothing, and counts for no source.
+ */
+#ifndef WEIR_FW_RESTORE_H
+#define WEIR_FW_RESTORE_H
+
+#include <weir/fw/account.h>
+#include <weir/fw/alias.h>
+#include <weir/fw/lookup.h>
+#include <weir/fw/request.h>
+
+/* What of a control word a request may say. */
+#define WEIR_RESTORE_FLAGS                                                                      \
+	(WEIR_STATE_HALF_A | WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_A |                        \
+	 WEIR_STATE_IF_BOUND_B | WEIR_STATE_SLOPPY | WEIR_STATE_FIRST | WEIR_STATE_WATCHED |    \
+	 0xffu << WEIR_STATE_PROFILE_SHIFT)
+
+/* What finds the record. */
+static __always_inline void weir_restore_key(const struct weir_fw_sweep *r,
+					     struct weir_fw_packet *p, __u32 ruleset)
+{
+	__builtin_memset(p, 0, sizeof(*p));
+	p->family = (r->flags & 0xff) == 6 ? WEIR_FW_INET6 : WEIR_FW_INET;
+	p->protocol = r->flags >> WEIR_SWEEP_PROTOCOL_SHIFT & 0xff;
+	p->src_port = r->port[0];
+	p->dst_port = r->port[1];
+	weir_copy_address(p->src, r->addr[0]);
+	weir_copy_address(p->dst, r->addr[1]);
+	p->ruleset = ruleset;
+	p->cpu = bpf_get_smp_processor_id();
+	p->hash = weir_fw_hash(p);
+}
+
+/* The id of the rule that made a half. */
+static __always_inline __u32 weir_restore_rule(const struct weir_fw_sweep *r, __u32 half)
+{
+	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
+
+	return r->control & flag ? r->half[half] & WEIR_FW_RULE_NONE : WEIR_FW_RULE_NONE;
+}
+
+/* One more state of the rules that made its halves; weir_bucket_close() takes it off again. */
+static __always_inline void weir_restore_count(const struct weir_fw_sweep *r,
+					       const struct weir_fw_packet *p)
+{
+	__u32 half, rule, first, at;
+
+	for (half = 0; half < 2; half++) {
+		rule = weir_restore_rule(r, half);
+		first = weir_fw_counters_of(p->ruleset, rule, 0);
+		if (!first || (half && rule == weir_restore_rule(r, 0)))
+			continue;
+		at = weir_fw_counters_of(p->ruleset, rule, p->cpu);
+		weir_at(struct weir_fw_rule_counters, at)->states_created++;
+		__sync_fetch_and_add(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+	}
+}
+
+/* What it has counted so far goes to its account. */
+static __always_inline void weir_restore_account(const struct weir_fw_sweep *r, weir_line *s,
+						 __u32 slot, bool is_tcp)
+{
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	__u32 end;
+
+	if (!is_tcp) {
+		weir_line_account_of(s)->has_account = 1;
+		weir_write_once(account->packets_rule[0], 0);
+		weir_write_once(account->packets_rule[1], 0);
+		weir_write_once(account->bytes_created[0], 0);
+		weir_write_once(account->bytes_created[1], 0);
+	}
+	for (end = 0; end < 2; end++) {
+		account->packets_rule[end] |=
+			r->packets[end] & ((1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1);
+		account->bytes_created[end] |=
+			r->bytes[end] & ((1ull << WEIR_ACCOUNT_SCRUB_SHIFT) - 1);
+	}
+}
+
+/* Fills a slot that is empty. Returns its control word, not yet written. */
+__noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
+				   const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+				   __u32 addresses)
+{
+	__u32 control = WEIR_STATE_LIVE | (r->control & WEIR_RESTORE_FLAGS) |
+			(__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
+	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP;
+	weir_line *s = weir_state_line(slot);
+	__u32 i;
+
+	s->port[0] = p->src_port;
+	s->port[1] = p->dst_port;
+	s->last_tick = r->last_tick;
+	for (i = 3; i < 8; i++)
+		weir_write_once(((__u64 __weir_arena *)s)[i], 0);
+	if (is_tcp)
+		weir_account_open(slot, r->created_tick);
+	else
+		weir_line_account_open(s, r->created_tick);
+	for (i = 0; i < 2; i++) {
+		s->phase[i] = r->phase[i];
+		s->interface[i] = r->interface[i] & WEIR_STATE_INTERFACE_MASK;
+		if (is_tcp) {
+			s->seq[i].lo = r->seq[i][0];
+			s->seq[i].hi = r->seq[i][1];
+			s->max_win[i] = r->max_win[i];
+			s->wscale[i] = r->wscale[i];
+		}
+		if (r->control & (i ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
+			weir_half_give(s, slot, control, i, r->half[i]);
+	}
+	weir_restore_account(r, s, slot, is_tcp);
+	if (is_tcp && !(s->wscale[0] & WEIR_WSCALE_CONNECTED))
+		__sync_fetch_and_add(&weir_fw_control()->half_open_count, 1);
+	if (addresses) {
+		struct weir_state_v6 __weir_arena *a = weir_addresses_at(addresses);
+
+		control |= WEIR_STATE_IPV6;
+		a->control = WEIR_STATE_ADDRESSES;
+		a->owner = slot;
+		weir_copy_address(a->addr[0], p->src);
+		weir_copy_address(a->addr[1], p->dst);
+		s->addr[0] = (__u32)p->hash;
+		s->addr[1] = addresses;
+	} else {
+		s->addr[0] = p->src[0];
+		s->addr[1] = p->dst[0];
+	}
+	return control;
+}
+
+/* Makes the record in a locked bucket: WEIR_RESTORED_*. */
+__noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
+				   const struct weir_fw_packet *p __arg_nonnull, __u32 home)
+{
+	weir_line *line = weir_state_line(home), *s;
+	__u32 slot = home, addresses = 0, control;
+	bool is_empty = !(line->control & WEIR_STATE_LIVE);
+	bool is_first = is_empty || weir_is_alias(line->control);
+
+	if (!is_first) {
+		slot = weir_slot_take();
+		if (!slot)
+			return WEIR_RESTORED_MEMORY;
+	}
+	if (p->family != WEIR_FW_INET) {
+		addresses = weir_slot_take();
+		if (!addresses) {
+			if (!is_first)
+				weir_slot_give(slot);
+			return WEIR_RESTORED_MEMORY;
+		}
+	}
+	s = weir_state_line(slot);
+	control = weir_restore_fill(r, p, slot, addresses);
+	if (is_first) {
+		if (is_empty)
+			s->next = 0;
+		s->control = control | WEIR_STATE_LOCK;
+	} else {
+		s->control = control;
+		s->next = line->next;
+		line->next = slot;
+	}
+	weir_restore_count(r, p);
+	weir_fw_table_counters(p->cpu)->inserts++;
+	return WEIR_RESTORED_MADE;
+}
+
+/* Makes a record, if its place is free and the limit allows it: WEIR_RESTORED_*. */
+__noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
+			    struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u64 limit = image->state_limit, reserved = image->reserved_count;
+	int result = WEIR_RESTORED_PRESENT;
+	__u32 home;
+
+	weir_restore_key(r, p, ruleset);
+	home = weir_state_lock_bucket(p->hash, p->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return WEIR_RESTORED_BUSY;
+	if (weir_state_line(home)->control & WEIR_STATE_LIVE &&
+	    (weir_bucket_find(p, home, false) != WEIR_FOUND_NONE ||
+	     weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
+		goto unlock;
+	result = WEIR_RESTORED_LIMIT;
+	limit = limit > reserved ? limit - reserved : 0;
+	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
+		result = weir_restore_insert(r, p, home);
+	if (result != WEIR_RESTORED_MADE)
+		__sync_fetch_and_sub(&control->state_count, 1);
+unlock:
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return result;
+}
+
+#endif /* WEIR_FW_RESTORE_H */

@@ -1,0 +1,396 @@
+//! States that leave for a file, and that come back: between the records of the table and those of
+//! [`crate::sync`].
+//!
+//! What a record needs besides itself stays behind, and is counted by the reason: a translation's
+//! lines, a gateway, changed sequence numbers, what packets are changed by, a count at its source.
+//! This module never writes a file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use weir_bpf::firewall::layout::{self, Slots, control, image, rule};
+use weir_bpf::firewall::restore::{Outcome, Restored as Request};
+use weir_bpf::firewall::{Arena, Firewall};
+
+use super::answers::now_tick;
+use super::{Engine, Refused};
+use crate::compile::RuleInfo;
+use crate::protocol::{Restored, Stored};
+use crate::states::{Record, View, timeout_of};
+use crate::sync::{self, Half, Kind, Peer, State};
+
+/// Bytes are handed over in pieces of about this size.
+const PIECE_SIZE_BYTES: usize = 1 << 16;
+/// Slots that get memory at a time when a state finds none.
+const SLOTS_PER_EXTENSION: u32 = 1 << 12;
+/// Buckets of the index for each state, as it has them in the long run.
+const BUCKETS_PER_STATE: u64 = 4;
+/// What an account can count.
+const PACKETS_MAX: u64 = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
+const BYTES_MAX: u64 = (1 << layout::ACCOUNT_SCRUB_SHIFT) - 1;
+/// How often a bucket's lock is asked for.
+const TRIES: u32 = 8;
+
+/// What was left out, by the reason.
+type LeftOut = BTreeMap<String, u64>;
+
+/// Takes bytes as they come; `Err` if whoever asked is gone.
+pub(crate) type Out<'a> = &'a mut dyn FnMut(&[u8]) -> std::io::Result<()>;
+
+/// What it takes to store states, without holding up the engine for as long as it takes.
+#[derive(Debug)]
+pub(crate) struct StatesStorer {
+    firewall: Arc<Firewall>,
+    /// Names by slot, and by number from 1 on.
+    interfaces: Vec<String>,
+    tags: Vec<String>,
+    /// Names of rules everywhere, by identifier.
+    rules: HashMap<u32, u64>,
+}
+
+impl StatesStorer {
+    /// Hands over all states as a stream.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails.
+    pub(crate) fn store(&self, out: Out<'_>) -> std::io::Result<Stored> {
+        let view = View::new(&self.firewall);
+        let now = now_tick(&self.firewall);
+        let mut stored = Stored::default();
+        let mut bytes = Vec::with_capacity(2 * PIECE_SIZE_BYTES);
+        sync::put_header(&mut bytes);
+        for (kind, names) in [(Kind::Interface, &self.interfaces), (Kind::Tag, &self.tags)] {
+            for (number, name) in (0..).zip(names) {
+                // Slots without an interface have no name; nothing refers to them.
+                let _ = sync::put_name(&mut bytes, kind, number, name);
+            }
+        }
+        view.try_for_all(|record| {
+            match self.state(&view, record, now) {
+                Ok(state) => {
+                    sync::put_state(&mut bytes, &state);
+                    stored.state_count += 1;
+                }
+                Err(reason) => *stored.left_out.entry(reason.to_owned()).or_default() += 1,
+            }
+            if bytes.len() >= PIECE_SIZE_BYTES {
+                out(&bytes)?;
+                bytes.clear();
+            }
+            Ok::<(), std::io::Error>(())
+        })?;
+        sync::put_end(&mut bytes, stored.state_count);
+        out(&bytes).map(|()| stored)
+    }
+
+    /// A record as a state, or why it is none.
+    fn state(&self, view: &View<'_>, record: &Record, now: u32) -> Result<State, &'static str> {
+        if let Some(reason) = needs_more(record) {
+            return Err(reason);
+        }
+        let has = |bit: u32| record.flags & bit != 0;
+        let give = |flag: u16, is_given: bool| if is_given { flag } else { 0 };
+        let is_connected = record.wscale[0] & layout::WSCALE_CONNECTED != 0;
+        let peer = |end: usize| Peer {
+            phase: record.phase[end],
+            wscale: record.wscale[end] & (layout::WSCALE_MASK | layout::WSCALE_FLAG),
+            max_win: record.max_win[end],
+            seq: record.seq[end],
+        };
+        let half = |half: usize| {
+            if !record.has_half(half) {
+                return Half::default();
+            }
+            Half {
+                flags: sync::PRESENT
+                    | give(sync::IF_BOUND, record.is_bound(half))
+                    | give(sync::NO_SYNC, record.are_no_sync[half])
+                    | give(sync::LOG_ALL, record.log_all[half])
+                    | give(sync::ALLOW_OPTIONS, record.allow_options[half])
+                    | give(sync::WATCHED, has(layout::STATE_WATCHED))
+                    | give(sync::PFLOW, record.pflow[half]),
+                interface: record.interfaces[half].into(),
+                tag: record.tags[half].into(),
+                rule: record.rules[half].and_then(|id| self.rules.get(&id)).copied().unwrap_or(0),
+            }
+        };
+        let is_tcp = record.protocol == weir_wire::protocol::TCP;
+        let age = now.wrapping_sub(record.created_tick).cast_signed().max(0).cast_unsigned();
+        Ok(State {
+            protocol: record.protocol,
+            flags: give(sync::SLOPPY, has(layout::STATE_SLOPPY))
+                | give(sync::FIRST, has(layout::STATE_FIRST))
+                | give(sync::CONNECTED, is_tcp && is_connected),
+            ends: record.ends,
+            peers: [peer(0), peer(1)],
+            halves: [half(0), half(1)],
+            packets: record.packets,
+            bytes: record.bytes,
+            age_ms: milliseconds(age.into()),
+            remaining_ms: milliseconds(view.expires_in_ticks(record, now)),
+        })
+    }
+}
+
+/// What a record needs that a stored state does not have.
+fn needs_more(record: &Record) -> Option<&'static str> {
+    let has = |bit: u32| record.flags & bit != 0;
+    if has(layout::STATE_TRANSLATED) {
+        Some("their addresses are translated")
+    } else if record.is_modulated {
+        Some("their sequence numbers are changed (modulate, synproxy)")
+    } else if record.gateways != [0, 0] {
+        Some("rules give their gateway (route-to, reply-to, divert-to)")
+    } else if has(layout::STATE_SCRUB) || record.scrubs != [0, 0] {
+        Some("rules change their packets (scrub, set tos, queues)")
+    } else if has(layout::STATE_TRACKED) {
+        Some("they count for their source")
+    } else {
+        None
+    }
+}
+
+/// Ticks as milliseconds, rounded down.
+const fn milliseconds(ticks: u64) -> u64 {
+    (ticks << layout::TICK_SHIFT) / 1_000_000
+}
+
+/// Milliseconds as ticks, at most as many as are in the future or the past.
+fn ticks(ms: u64) -> u32 {
+    const MAX: u32 = i32::MAX.cast_unsigned();
+    let ticks = (u128::from(ms) * 1_000_000) >> layout::TICK_SHIFT;
+    u32::try_from(ticks).unwrap_or(MAX).min(MAX)
+}
+
+/// What names rules everywhere, in their order.
+fn hashes(rules: &[RuleInfo]) -> impl Iterator<Item = (u32, u64)> + '_ {
+    let mut seen: HashMap<(&str, &str), u32> = HashMap::new();
+    rules.iter().map(move |info| {
+        let (anchor, text): (&str, &str) = (&info.anchor, &info.text);
+        let ordinal = seen.entry((anchor, text)).or_default();
+        let hash = sync::rule_hash(anchor, text, *ordinal);
+        *ordinal += 1;
+        (info.id, hash)
+    })
+}
+
+/// The timeout tables of the rules of the active image, by identifier: of those that have one.
+fn profiles(arena: &Arena) -> HashMap<u32, u8> {
+    let at = arena.read32(control::ACTIVE);
+    let (first, count) =
+        (at + arena.read32(at + image::RULES_AT), arena.read32(at + image::RULE_COUNT));
+    let profile = |index: u32| {
+        let line = first + index * rule::SIZE_BYTES;
+        let word = arena.read32(line + rule::PROFILE / 4 * 4).to_ne_bytes();
+        (arena.read32(line + rule::ID), word[(rule::PROFILE % 4) as usize])
+    };
+    (0..count).map(profile).filter(|(_, profile)| *profile != 0).collect()
+}
+
+/// What a stream's numbers and names stand for here.
+struct Meaning {
+    rules: HashMap<u64, u32>,
+    profiles: HashMap<u32, u8>,
+    here: HashMap<(Kind, String), u8>,
+    /// Names of the stream, with the numbers that they have here.
+    named: HashMap<(Kind, u16), (String, Option<u8>)>,
+}
+
+impl Meaning {
+    fn name(&mut self, kind: Kind, number: u16, name: String) {
+        let here = self.here.get(&(kind, name.clone())).copied();
+        self.named.insert((kind, number), (name, here));
+    }
+
+    /// What makes a half, the slot of its interface, and whether its rule is the default rule for
+    /// want of its maker; or why the state is left out.
+    fn half(&self, half: &Half) -> Result<(u32, u8, bool), String> {
+        let has = |flag: u16| half.flags & flag != 0;
+        if !has(sync::PRESENT) {
+            return Ok((0, 0, false));
+        }
+        let interface = self.named.get(&(Kind::Interface, half.interface));
+        let slot = match interface {
+            Some((_, Some(slot))) => *slot,
+            Some((name, None)) if has(sync::IF_BOUND) => {
+                return Err(format!("interface {name} is not here"));
+            }
+            None if has(sync::IF_BOUND) && half.interface != 0 => {
+                return Err("their interface has no name".to_owned());
+            }
+            _ => 0,
+        };
+        let tag = self.named.get(&(Kind::Tag, half.tag)).and_then(|(_, here)| *here).unwrap_or(0);
+        let rule = self.rules.get(&half.rule).copied();
+        let give = |flag: u16, shift: u32| if has(flag) { 1 << shift } else { 0 };
+        let maker = rule.unwrap_or(layout::RULE_NONE)
+            | u32::from(tag) << layout::HALF_TAG_SHIFT
+            | give(sync::NO_SYNC, layout::HALF_NO_SYNC_SHIFT)
+            | give(sync::LOG_ALL, layout::HALF_LOG_SHIFT)
+            | give(sync::ALLOW_OPTIONS, layout::HALF_OPTIONS_SHIFT)
+            | give(sync::PFLOW, layout::HALF_PFLOW_SHIFT);
+        Ok((maker, slot, rule.is_none() && half.rule != 0))
+    }
+
+    /// A state in this firewall's numbers, and whether it lost a rule; or why it is left out.
+    fn state(&self, view: &View<'_>, state: &State, now: u32) -> Result<(Request, bool), String> {
+        let [a, b] = [self.half(&state.halves[0])?, self.half(&state.halves[1])?];
+        let is_there = |half: usize| state.halves[half].flags & sync::PRESENT != 0;
+        // How long it lives is up to the rule that made it.
+        let first = if is_there(0) { a.0 } else { b.0 } & layout::RULE_NONE;
+        let profile = self.profiles.get(&first).copied().unwrap_or(0);
+        let mut flags = 0;
+        let mut give = |bit: u32, is_given: bool| flags |= if is_given { bit } else { 0 };
+        give(layout::STATE_SLOPPY, state.flags & sync::SLOPPY != 0);
+        give(layout::STATE_FIRST, state.flags & sync::FIRST != 0);
+        give(layout::STATE_HALF_A, is_there(0));
+        give(layout::STATE_HALF_B, is_there(1));
+        let [bound_a, bound_b] = state.halves.map(|half| half.flags & sync::IF_BOUND != 0);
+        give(layout::STATE_IF_BOUND_A, bound_a && is_there(0));
+        give(layout::STATE_IF_BOUND_B, bound_b && is_there(1));
+        let is_watched = |half: &Half| half.flags & (sync::WATCHED | sync::LOG_ALL) != 0;
+        give(layout::STATE_WATCHED, state.halves.iter().any(is_watched));
+        let phase = state.peers.map(|peer| peer.phase);
+        let class = timeout_of(state.protocol, state.flags & sync::FIRST != 0, phase);
+        let timeout = view.timeout_ticks(class, profile);
+        let idle = timeout.saturating_sub(ticks(state.remaining_ms).into());
+        let idle = u32::try_from(idle).unwrap_or(0);
+        let mut wscale = state.peers.map(|peer| peer.wscale);
+        if state.flags & sync::CONNECTED != 0 {
+            wscale[0] |= layout::WSCALE_CONNECTED;
+        }
+        let request = Request {
+            ends: state.ends,
+            protocol: state.protocol,
+            flags,
+            profile,
+            halves: [a.0, b.0],
+            interfaces: [a.1, b.1],
+            phase,
+            seq: state.peers.map(|peer| peer.seq),
+            max_win: state.peers.map(|peer| peer.max_win),
+            wscale,
+            packets: state.packets.map(|count| count.min(PACKETS_MAX)),
+            bytes: state.bytes.map(|count| count.min(BYTES_MAX)),
+            created_tick: now.wrapping_sub(ticks(state.age_ms)),
+            last_tick: now.wrapping_sub(idle),
+        };
+        Ok((request, a.2 || b.2))
+    }
+}
+
+impl Engine {
+    /// What stores states, as they are when it runs.
+    #[must_use]
+    pub(crate) fn states_storer(&self) -> StatesStorer {
+        let tags = self.known.tags.held.iter().map(|tag| tag.clone().unwrap_or_default());
+        StatesStorer {
+            firewall: Arc::clone(&self.firewall),
+            interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
+            tags: std::iter::once(String::new()).chain(tags).collect(),
+            rules: hashes(&self.rules).collect(),
+        }
+    }
+
+    /// Makes states of a stream, as far as they are none yet.
+    ///
+    /// # Errors
+    ///
+    /// Why the bytes are no stream, before anything was changed; or what the kernel returned.
+    pub(crate) fn load_states(&self, bytes: &[u8]) -> Result<Restored, Refused> {
+        let records = sync::Decoder::new(bytes).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let records = records.map_err(Refused::because)?;
+        let mut meaning = self.meaning();
+        let state_count = u64::try_from(records.len()).unwrap_or(u64::MAX);
+        self.make_room(state_count)?;
+        let view = View::new(&self.firewall);
+        let now = now_tick(&self.firewall);
+        let mut restored = Restored::default();
+        for record in records {
+            match record {
+                sync::Record::Name { kind, number, name } => meaning.name(kind, number, name),
+                sync::Record::Unknown(_) => restored.skipped_count += 1,
+                sync::Record::End { .. } => {}
+                sync::Record::State(state) => match meaning.state(&view, &state, now) {
+                    Ok((request, lost_rule)) => self.restore(&request, lost_rule, &mut restored)?,
+                    Err(reason) => leave_out(&mut restored.left_out, reason),
+                },
+            }
+        }
+        Ok(restored)
+    }
+
+    fn meaning(&self) -> Meaning {
+        let tags = self.known.tags.held.iter().zip(1..).filter_map(|(name, number)| {
+            Some(((Kind::Tag, name.clone()?), u8::try_from(number).ok()?))
+        });
+        let present = self.interfaces.all().filter(|(_, known)| known.ifindex != 0);
+        let interfaces = present.filter_map(|(slot, known)| {
+            Some(((Kind::Interface, known.name.clone()), u8::try_from(slot).ok()?))
+        });
+        Meaning {
+            rules: hashes(&self.rules).map(|(id, hash)| (hash, id)).collect(),
+            profiles: profiles(self.firewall.arena()),
+            here: tags.chain(interfaces).collect(),
+            named: HashMap::new(),
+        }
+    }
+
+    fn restore(
+        &self,
+        request: &Request,
+        lost_rule: bool,
+        restored: &mut Restored,
+    ) -> Result<(), Refused> {
+        for _ in 0..TRIES {
+            match self.firewall.restore(request).map_err(Refused::because)? {
+                Outcome::Made => {
+                    restored.loaded_count += 1;
+                    restored.default_rule_count += u64::from(lost_rule);
+                    return Ok(());
+                }
+                Outcome::Present => {
+                    restored.present_count += 1;
+                    return Ok(());
+                }
+                Outcome::Limit => {
+                    leave_out(&mut restored.left_out, "set limit states is reached".to_owned());
+                    return Ok(());
+                }
+                Outcome::Memory => self.extend_slots()?,
+                Outcome::Busy => {}
+            }
+        }
+        leave_out(&mut restored.left_out, "there was no room for them".to_owned());
+        Ok(())
+    }
+
+    /// Memory for more records that are not the first of their bucket, and for IPv6 addresses.
+    fn extend_slots(&self) -> Result<(), Refused> {
+        let (ready, allowed) = (self.firewall.ready(), self.firewall.allowed());
+        let more = ready.overflow_count.saturating_add(SLOTS_PER_EXTENSION);
+        let overflow_count = more.min(allowed.overflow_count).max(ready.overflow_count);
+        self.firewall.extend(Slots { overflow_count, ..ready }).map_err(Refused::because)
+    }
+
+    /// Has the index be as large as it is to be with so many states more.
+    fn make_room(&self, state_count: u64) -> Result<(), Refused> {
+        let firewall = &self.firewall;
+        let count = firewall.arena().read64(control::STATE_COUNT).saturating_add(state_count);
+        let enough = u32::try_from(count.saturating_mul(BUCKETS_PER_STATE)).unwrap_or(u32::MAX);
+        let enough = enough.min(firewall.allowed().bucket_count);
+        if enough <= firewall.bucket_count() {
+            return Ok(());
+        }
+        let ready = firewall.ready();
+        let bucket_count = enough.max(ready.bucket_count);
+        firewall.extend(Slots { bucket_count, ..ready }).map_err(Refused::because)?;
+        // What it does not reach now it reaches later: that makes states slower, not fewer.
+        firewall.resize(enough).map(drop).map_err(Refused::because)
+    }
+}
+
+fn leave_out(left_out: &mut LeftOut, reason: String) {
+    *left_out.entry(reason).or_default() += 1;
+}

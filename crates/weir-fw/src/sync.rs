@@ -1,0 +1,428 @@
+//! States as bytes that any firewall can read: what `weir pfctl --store-states` writes and `-L`
+//! reads. docs/fw-states.md describes the format.
+//!
+//! Integers are in network order. Names and rules stand for the numbers that differ from one
+//! firewall to the next. Records say their length, so that a reader skips those that it does not
+//! know. This module never looks at a firewall, and does no input or output.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+#[cfg(test)]
+mod tests;
+
+/// What a stream begins with.
+pub const MAGIC: [u8; 8] = *b"weirsync";
+/// The version of the format.
+pub const VERSION: u16 = 1;
+/// Bytes of the header.
+pub const HEADER_SIZE_BYTES: usize = 12;
+/// Bytes of a record's type and length.
+pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
+/// Bytes of a state, without its type and length.
+pub const STATE_SIZE_BYTES: u16 = 140;
+/// The longest name of an interface or a tag.
+pub const NAME_SIZE_BYTES_MAX: usize = 63;
+
+/// Types of records.
+const TYPE_END: u16 = 0;
+const TYPE_INTERFACE: u16 = 1;
+const TYPE_TAG: u16 = 2;
+const TYPE_STATE: u16 = 3;
+
+/// [`State::flags`]: only phases of TCP are followed.
+pub const SLOPPY: u16 = 1 << 0;
+/// One packet only so far.
+pub const FIRST: u16 = 1 << 1;
+/// TCP: the handshake is complete.
+pub const CONNECTED: u16 = 1 << 2;
+const STATE_FLAGS: u16 = SLOPPY | FIRST | CONNECTED;
+
+/// [`Half::flags`]: it is there.
+pub const PRESENT: u16 = 1 << 0;
+/// It covers its interface alone.
+pub const IF_BOUND: u16 = 1 << 1;
+/// `no-sync`
+pub const NO_SYNC: u16 = 1 << 2;
+/// `log (all)`
+pub const LOG_ALL: u16 = 1 << 3;
+/// `allow-opts`
+pub const ALLOW_OPTIONS: u16 = 1 << 4;
+/// Every packet is looked at by more than the state: its rule logs all, counts for a table, or has
+/// `max-pkt-rate`.
+pub const WATCHED: u16 = 1 << 5;
+/// `pflow`
+pub const PFLOW: u16 = 1 << 6;
+const HALF_FLAGS: u16 = PRESENT | IF_BOUND | NO_SYNC | LOG_ALL | ALLOW_OPTIONS | WATCHED | PFLOW;
+
+/// TCP of one end; other protocols have a phase alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Peer {
+    /// TCP: the number of BSD's `tcp_fsm.h`, 0 to 10; else pf's: 0 nothing, 1 one packet, 2 more.
+    pub phase: u8,
+    /// Shift of its window, 0 to 14, and 0x80 if its SYN had the option.
+    pub wscale: u8,
+    /// The largest window that it has offered, scaled down.
+    pub max_win: u16,
+    /// Its sequence window: first number, and the one behind the last.
+    pub seq: [u32; 2],
+}
+
+/// The side of a state that one interface sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Half {
+    pub flags: u16,
+    /// The number of its interface's name; 0: it is not known.
+    pub interface: u16,
+    /// The number of its tag's name; 0: it has none.
+    pub tag: u16,
+    /// [`rule_hash`] of the rule that made it; 0: the default rule.
+    pub rule: u64,
+}
+
+/// A state. End 0 made it; half A sees its packets come in, half B sees them leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// IP protocol.
+    pub protocol: u8,
+    pub flags: u16,
+    /// Address and port of both ends, of one family. ICMP has its identifier at the end that asks,
+    /// and its type at the other.
+    pub ends: [(IpAddr, u16); 2],
+    pub peers: [Peer; 2],
+    pub halves: [Half; 2],
+    /// Packets that both ends have sent.
+    pub packets: [u64; 2],
+    /// Their bytes.
+    pub bytes: [u64; 2],
+    /// Milliseconds since it was made.
+    pub age_ms: u64,
+    /// Milliseconds until it ends if no packet comes.
+    pub remaining_ms: u64,
+}
+
+/// What kind of name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Interface,
+    Tag,
+}
+
+/// A record of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// What a number stands for, before anything refers to it; never 0.
+    Name {
+        kind: Kind,
+        number: u16,
+        name: String,
+    },
+    State(Box<State>),
+    /// Nothing follows: so many states were before it.
+    End {
+        state_count: u64,
+    },
+    /// Of a type that this version does not know.
+    Unknown(u16),
+}
+
+/// Why bytes are no stream of states.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("byte {at}: {cause}")]
+pub struct Error {
+    /// Where what is wrong begins, from the start.
+    pub at: usize,
+    pub cause: Cause,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    #[error("these are no states that weir has stored")]
+    Magic,
+    #[error("version {0} of the format is not known here, {VERSION} is")]
+    Version(u16),
+    #[error("it ends in the middle")]
+    Truncated,
+    #[error("a record of type {kind} has {size} bytes")]
+    Size { kind: u16, size: u16 },
+    #[error("{field} cannot be {value}")]
+    Value { field: &'static str, value: u64 },
+    #[error("a name is not one")]
+    Name,
+    #[error("it says that it has {said} states, and has {found}")]
+    Count { said: u64, found: u64 },
+    #[error("something follows the end")]
+    Behind,
+}
+
+/// What names a rule everywhere: FNV-1a (64 bits) of its anchor's path, a zero byte, its text as
+/// `pfctl -sr` prints it, a zero byte, and how many rules of the same anchor and text stand before
+/// it, four bytes. Never 0.
+#[must_use]
+pub fn rule_hash(anchor: &str, text: &str, ordinal: u32) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let parts = [anchor.as_bytes(), &[0], text.as_bytes(), &[0], &ordinal.to_be_bytes()];
+    let bytes = parts.into_iter().flatten();
+    let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    hash.max(1)
+}
+
+/// Appends a header: what a stream begins with.
+pub fn put_header(out: &mut Vec<u8>) {
+    out.extend(MAGIC);
+    out.extend(VERSION.to_be_bytes());
+    out.extend([0; 2]);
+}
+
+/// Appends the name of an interface or a tag; false, and nothing, if it has none or is too long.
+#[must_use]
+pub fn put_name(out: &mut Vec<u8>, kind: Kind, number: u16, name: &str) -> bool {
+    let size = name.len();
+    if number == 0 || size == 0 || size > NAME_SIZE_BYTES_MAX {
+        return false;
+    }
+    let Ok(size) = u16::try_from(size + 2) else { return false };
+    let kind = if kind == Kind::Interface { TYPE_INTERFACE } else { TYPE_TAG };
+    out.extend(kind.to_be_bytes());
+    out.extend(size.to_be_bytes());
+    out.extend(number.to_be_bytes());
+    out.extend(name.as_bytes());
+    true
+}
+
+/// Appends the end of a stream.
+pub fn put_end(out: &mut Vec<u8>, state_count: u64) {
+    out.extend(TYPE_END.to_be_bytes());
+    out.extend(8_u16.to_be_bytes());
+    out.extend(state_count.to_be_bytes());
+}
+
+/// Appends a state. Its ends are to be of one family.
+pub fn put_state(out: &mut Vec<u8>, state: &State) {
+    out.extend(TYPE_STATE.to_be_bytes());
+    out.extend(STATE_SIZE_BYTES.to_be_bytes());
+    out.extend([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
+    out.extend(state.flags.to_be_bytes());
+    for (address, port) in state.ends {
+        match address {
+            IpAddr::V4(address) => {
+                out.extend(address.octets());
+                out.extend([0; 12]);
+            }
+            IpAddr::V6(address) => out.extend(address.octets()),
+        }
+        out.extend(port.to_be_bytes());
+    }
+    for peer in &state.peers {
+        out.extend([peer.phase, peer.wscale]);
+        out.extend(peer.max_win.to_be_bytes());
+        out.extend(peer.seq.iter().flat_map(|number| number.to_be_bytes()));
+    }
+    for half in &state.halves {
+        for word in [half.flags, half.interface, half.tag] {
+            out.extend(word.to_be_bytes());
+        }
+        out.extend(half.rule.to_be_bytes());
+    }
+    let numbers = state.packets.into_iter().chain(state.bytes);
+    for number in numbers.chain([state.age_ms, state.remaining_ms]) {
+        out.extend(number.to_be_bytes());
+    }
+}
+
+/// Takes bytes apart, from the first to the last.
+#[derive(Debug, Clone)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    state_count: u64,
+    is_over: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// If it is none, or of another version.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        let wrong = |at, cause| Err(Error { at, cause });
+        if !bytes.starts_with(&MAGIC) {
+            return wrong(0, Cause::Magic);
+        }
+        let Some(header) = bytes.first_chunk::<HEADER_SIZE_BYTES>() else {
+            return wrong(bytes.len(), Cause::Truncated);
+        };
+        match u16::from_be_bytes([header[8], header[9]]) {
+            VERSION => Ok(Self { bytes, at: HEADER_SIZE_BYTES, state_count: 0, is_over: false }),
+            version => wrong(8, Cause::Version(version)),
+        }
+    }
+
+    /// Where the next record begins.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    fn record(&mut self) -> Result<Record, Error> {
+        let at = self.at;
+        let wrong = |cause| Error { at, cause };
+        let rest = &self.bytes[at..];
+        let Some(&[high, low, long, short]) = rest.first_chunk() else {
+            return Err(wrong(Cause::Truncated));
+        };
+        let (kind, size) = (u16::from_be_bytes([high, low]), u16::from_be_bytes([long, short]));
+        let body = &rest[RECORD_HEADER_SIZE_BYTES..];
+        let body = body.get(..size.into()).ok_or_else(|| wrong(Cause::Truncated))?;
+        let mut fields = Fields { rest: body, is_short: false };
+        let record = match kind {
+            TYPE_END => {
+                let said = fields.u64();
+                if !fields.is_short && said != self.state_count {
+                    return Err(wrong(Cause::Count { said, found: self.state_count }));
+                }
+                Record::End { state_count: said }
+            }
+            TYPE_INTERFACE => fields.name(Kind::Interface).map_err(wrong)?,
+            TYPE_TAG => fields.name(Kind::Tag).map_err(wrong)?,
+            TYPE_STATE => Record::State(Box::new(fields.state().map_err(wrong)?)),
+            other => {
+                fields.rest = &[];
+                Record::Unknown(other)
+            }
+        };
+        if fields.is_short || !fields.rest.is_empty() {
+            return Err(wrong(Cause::Size { kind, size }));
+        }
+        self.at += RECORD_HEADER_SIZE_BYTES + usize::from(size);
+        Ok(record)
+    }
+}
+
+impl Iterator for Decoder<'_> {
+    type Item = Result<Record, Error>;
+
+    /// The next record; nothing after [`Record::End`] or an error.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            if self.at >= self.bytes.len() {
+                return None;
+            }
+            let error = Error { at: self.at, cause: Cause::Behind };
+            self.at = self.bytes.len();
+            return Some(Err(error));
+        }
+        let record = self.record();
+        match &record {
+            Ok(Record::State(_)) => self.state_count += 1,
+            Ok(Record::End { .. }) => self.is_over = true,
+            Ok(_) => {}
+            Err(_) => (self.is_over, self.at) = (true, self.bytes.len()),
+        }
+        Some(record)
+    }
+}
+
+/// What is left of a record.
+struct Fields<'a> {
+    rest: &'a [u8],
+    /// More was read than there was.
+    is_short: bool,
+}
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        match self.rest.split_first_chunk() {
+            Some((first, rest)) => {
+                self.rest = rest;
+                *first
+            }
+            None => {
+                self.is_short = true;
+                [0; N]
+            }
+        }
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_be_bytes(self.take())
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_be_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_be_bytes(self.take())
+    }
+
+    fn name(&mut self, kind: Kind) -> Result<Record, Cause> {
+        let number = self.u16();
+        let name = std::str::from_utf8(std::mem::take(&mut self.rest)).unwrap_or_default();
+        let has_size = (1..=NAME_SIZE_BYTES_MAX).contains(&name.len());
+        if number == 0 || !has_size || name.chars().any(char::is_control) {
+            return Err(Cause::Name);
+        }
+        Ok(Record::Name { kind, number, name: name.to_owned() })
+    }
+
+    fn state(&mut self) -> Result<State, Cause> {
+        if self.rest.len() != usize::from(STATE_SIZE_BYTES) {
+            self.is_short = true;
+        }
+        let [version, protocol] = self.take();
+        let flags = self.u16();
+        let ends = [self.end(version)?, self.end(version)?];
+        let peers = [self.peer(protocol)?, self.peer(protocol)?];
+        let halves = [self.half()?, self.half()?];
+        let state = State {
+            protocol,
+            flags,
+            ends,
+            peers,
+            halves,
+            packets: [self.u64(), self.u64()],
+            bytes: [self.u64(), self.u64()],
+            age_ms: self.u64(),
+            remaining_ms: self.u64(),
+        };
+        allow("a state's flags", flags.into(), flags & !STATE_FLAGS == 0)?;
+        let is_there = halves.iter().any(|half| half.flags & PRESENT != 0);
+        allow("the number of a state's halves", 0, is_there || self.is_short)?;
+        Ok(state)
+    }
+
+    fn end(&mut self, version: u8) -> Result<(IpAddr, u16), Cause> {
+        let bytes: [u8; 16] = self.take();
+        let port = self.u16();
+        allow("an IP version", version.into(), matches!(version, 4 | 6) || self.is_short)?;
+        if version == 6 {
+            return Ok((Ipv6Addr::from(bytes).into(), port));
+        }
+        let (&[a, b, c, d, ref rest @ ..], is_short) = (&bytes, self.is_short);
+        let spare = rest.iter().copied().max().unwrap_or(0);
+        allow("a byte behind an IPv4 address", spare.into(), spare == 0 || is_short)?;
+        Ok((Ipv4Addr::new(a, b, c, d).into(), port))
+    }
+
+    fn peer(&mut self, protocol: u8) -> Result<Peer, Cause> {
+        let [phase, wscale] = self.take();
+        let peer = Peer { phase, wscale, max_win: self.u16(), seq: [self.u32(), self.u32()] };
+        let phase_max = if protocol == weir_wire::protocol::TCP { 10 } else { 2 };
+        allow("a phase", phase.into(), phase <= phase_max)?;
+        let is_scale = wscale & 0x7f <= 14;
+        allow("a window's scale", wscale.into(), is_scale)?;
+        Ok(peer)
+    }
+
+    fn half(&mut self) -> Result<Half, Cause> {
+        let (flags, interface, tag) = (self.u16(), self.u16(), self.u16());
+        allow("the flags of a half", flags.into(), flags & !HALF_FLAGS == 0)?;
+        Ok(Half { flags, interface, tag, rule: self.u64() })
+    }
+}
+
+fn allow(field: &'static str, value: u64, is_right: bool) -> Result<(), Cause> {
+    if is_right { Ok(()) } else { Err(Cause::Value { field, value }) }
+}
