@@ -83,8 +83,8 @@ pub(crate) struct RunArgs {
     /// Serve the counters as OpenMetrics: http://ADDRESS:PORT/metrics; on loopback without ADDRESS.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = weir_fw::metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Export flows of `pflow` rules to flowdst=ADDRESS:PORT[,flowsrc=ADDRESS][,pflowproto=10].
-    #[arg(long, value_name = "COLLECTOR")]
+    /// Export flows of `pflow` rules to a collector, as NetFlow 5, or as IPFIX with pflowproto=10.
+    #[arg(long, value_name = "flowdst=ADDRESS:PORT[,flowsrc=ADDRESS][,pflowproto=5|10]")]
     pub(crate) pflow: Option<Collector>,
     /// The dialect of the file [default: recognised from its words].
     #[arg(long, value_name = "DIALECT", value_enum)]
