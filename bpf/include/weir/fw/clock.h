@@ -14,7 +14,10 @@ static __always_inline __u32 weir_fw_tick(__u32 clock_offset)
 	return (__u32)(bpf_ktime_get_coarse_ns() >> WEIR_FW_TICK_SHIFT) + clock_offset;
 }
 
-/* Ticks in a second, where the control page has no other number for a test. */
+/*
+ * Ticks of about a second, where the control page has no other number for a test: rates count by
+ * it, and a source over its limits makes no states for it, until its table is asked.
+ */
 #define WEIR_FW_SECOND_TICKS 60
 
 static __always_inline __u32 weir_fw_second_ticks(void)

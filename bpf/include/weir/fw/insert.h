@@ -129,6 +129,42 @@ static __always_inline void weir_bucket_clear(weir_line *s)
 		weir_write_once(words[i], 0);
 }
 
+/* Writes a record's addresses, of IPv6 into their slot. Returns what its control word gets. */
+static __always_inline __u32 weir_bucket_address(weir_line *s, __u32 slot, __u32 addresses,
+						 const struct weir_fw_packet *p)
+{
+	struct weir_state_v6 __weir_arena *a;
+
+	if (!addresses) {
+		s->addr[0] = p->src[0];
+		s->addr[1] = p->dst[0];
+		return 0;
+	}
+	a = weir_addresses_at(addresses);
+	a->control = WEIR_STATE_ADDRESSES;
+	a->owner = slot;
+	weir_copy_address(a->addr[0], p->src);
+	weir_copy_address(a->addr[1], p->dst);
+	s->addr[0] = (__u32)p->hash;
+	s->addr[1] = addresses;
+	return WEIR_STATE_IPV6;
+}
+
+/* Hangs a record that is filled into its locked bucket. */
+static __always_inline void weir_bucket_hang(weir_line *line, weir_line *s, __u32 slot,
+					     __u32 control, bool is_first)
+{
+	if (is_first) {
+		if (!(line->control & WEIR_STATE_LIVE))
+			s->next = 0;
+		s->control = control | WEIR_STATE_LOCK;
+	} else {
+		s->control = control;
+		s->next = line->next;
+		line->next = slot;
+	}
+}
+
 /* Fills a slot that is empty. Returns its control word, not yet written. */
 static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 addresses,
 					      const struct weir_fw_packet *p,
@@ -154,21 +190,7 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 		s->phase[0] = WEIR_PHASE_SINGLE;
 		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
 	}
-	if (addresses) {
-		struct weir_state_v6 __weir_arena *a = weir_addresses_at(addresses);
-
-		control |= WEIR_STATE_IPV6;
-		a->control = WEIR_STATE_ADDRESSES;
-		a->owner = slot;
-		weir_copy_address(a->addr[0], p->src);
-		weir_copy_address(a->addr[1], p->dst);
-		s->addr[0] = (__u32)p->hash;
-		s->addr[1] = addresses;
-	} else {
-		s->addr[0] = p->src[0];
-		s->addr[1] = p->dst[0];
-	}
-	return control;
+	return control | weir_bucket_address(s, slot, addresses, p);
 }
 
 /*
@@ -181,9 +203,8 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 slot = home, addresses = 0, control;
-	bool is_empty = !(line->control & WEIR_STATE_LIVE);
 	/* A line that only begins the bucket has room for a record, too. */
-	bool is_first = is_empty || weir_is_alias(line->control);
+	bool is_first = !(line->control & WEIR_STATE_LIVE) || weir_is_alias(line->control);
 
 	if (!is_first) {
 		slot = weir_slot_take();
@@ -203,15 +224,7 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 	control = weir_bucket_add_half(
 		p, d, slot, control, d->flags & WEIR_DECISION_SOURCE_TRACK ? WEIR_ADD_TRACKED : 0);
 	weir_bucket_count_in(d->alias ? weir_state_line(d->alias) : s, slot, 0, p->ip_bytes);
-	if (is_first) {
-		if (is_empty)
-			s->next = 0;
-		s->control = control | WEIR_STATE_LOCK;
-	} else {
-		s->control = control;
-		s->next = line->next;
-		line->next = slot;
-	}
+	weir_bucket_hang(line, s, slot, control, is_first);
 	weir_bucket_report(s, slot, control, 0, p, hit);
 	hit->flags |= WEIR_HIT_TRACKED;
 	return 0;
@@ -249,7 +262,7 @@ static __always_inline bool weir_bucket_is_elsewhere(const struct weir_fw_packet
 }
 
 /* Takes a half away from a record that lives on. */
-static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half, __u32 cpu)
+static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half)
 {
 	__u32 rule = weir_half_rule(s, slot, half);
 	__u32 other = weir_half_rule(s, slot, !half);
@@ -332,7 +345,7 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 		}
 		/* A half that is bound to another interface moves to this one. */
 		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
-			weir_bucket_drop_half(s, slot, half, p->cpu);
+			weir_bucket_drop_half(s, slot, half);
 		s->control = weir_bucket_add_half(
 			p, d, slot, s->control, reverse | (is_tracked ? WEIR_ADD_TRACKED : 0));
 	}

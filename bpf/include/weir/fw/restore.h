@@ -3,14 +3,14 @@
  * A state that was stored becomes one again: a record with all that is known of it, in one step,
  * under the lock of its bucket as the data path takes it. `set limit states` holds, less what is
  * reserved for rules with `reserve`, and a record with the same ends, inside or on the wire, stays
- * as it is. What it never does: it translates
- * nothing, and counts for no source.
+ * as it is. What it never does: it translates nothing, and counts for no source.
  */
 #ifndef WEIR_FW_RESTORE_H
 #define WEIR_FW_RESTORE_H
 
 #include <weir/fw/account.h>
 #include <weir/fw/alias.h>
+#include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
 
@@ -97,8 +97,7 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 	s->port[0] = p->src_port;
 	s->port[1] = p->dst_port;
 	s->last_tick = r->last_tick;
-	for (i = 3; i < 8; i++)
-		weir_write_once(((__u64 __weir_arena *)s)[i], 0);
+	weir_bucket_clear(s);
 	if (is_tcp)
 		weir_account_open(slot, r->created_tick);
 	else
@@ -118,21 +117,7 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 	weir_restore_account(r, s, slot, is_tcp);
 	if (is_tcp && !(s->wscale[0] & WEIR_WSCALE_CONNECTED))
 		__sync_fetch_and_add(&weir_fw_control()->half_open_count, 1);
-	if (addresses) {
-		struct weir_state_v6 __weir_arena *a = weir_addresses_at(addresses);
-
-		control |= WEIR_STATE_IPV6;
-		a->control = WEIR_STATE_ADDRESSES;
-		a->owner = slot;
-		weir_copy_address(a->addr[0], p->src);
-		weir_copy_address(a->addr[1], p->dst);
-		s->addr[0] = (__u32)p->hash;
-		s->addr[1] = addresses;
-	} else {
-		s->addr[0] = p->src[0];
-		s->addr[1] = p->dst[0];
-	}
-	return control;
+	return control | weir_bucket_address(s, slot, addresses, p);
 }
 
 /* Makes the record in a locked bucket: WEIR_RESTORED_*. */
@@ -141,8 +126,7 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 slot = home, addresses = 0, control;
-	bool is_empty = !(line->control & WEIR_STATE_LIVE);
-	bool is_first = is_empty || weir_is_alias(line->control);
+	bool is_first = !(line->control & WEIR_STATE_LIVE) || weir_is_alias(line->control);
 
 	if (!is_first) {
 		slot = weir_slot_take();
@@ -159,15 +143,7 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 	}
 	s = weir_state_line(slot);
 	control = weir_restore_fill(r, p, slot, addresses);
-	if (is_first) {
-		if (is_empty)
-			s->next = 0;
-		s->control = control | WEIR_STATE_LOCK;
-	} else {
-		s->control = control;
-		s->next = line->next;
-		line->next = slot;
-	}
+	weir_bucket_hang(line, s, slot, control, is_first);
 	weir_restore_count(r, p);
 	weir_fw_table_counters(p->cpu)->inserts++;
 	return WEIR_RESTORED_MADE;

@@ -20,8 +20,6 @@
 
 /* `set limit src-nodes` is held by count; the map is made with room for it. */
 #define WEIR_SOURCE_COUNT_DEFAULT 10000
-/* Ticks of about a second: rates count by it, and a source over its limits makes no states for it,
- * until its table is asked. */
 /* In weir_source.overloads, beside the rule's table: states of the source end, too. */
 #define WEIR_SOURCE_FLUSHES (1u << 16)
 /* More than a thousand sources at a time that went over a limit. */
