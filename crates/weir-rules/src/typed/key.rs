@@ -286,7 +286,10 @@ fn network(text: &str) -> Result<Key, String> {
         Some((address, bits)) => (address, Some(bits)),
         None => (text, None),
     };
-    let address: IpAddr = address.parse().map_err(|_| bad())?;
+    // What has a colon is not tried as IPv4 first.
+    let is_ipv6 = address.contains(':');
+    let address = if is_ipv6 { address.parse().map(IpAddr::V6) } else { address.parse() };
+    let address = address.map_err(|_| bad())?;
     let bits_max = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.map_or(Ok(bits_max), |bits| bits.parse().map_err(|_| bad()))?;
     if bits > bits_max { Err(bad()) } else { Ok(Key::net(address, bits)) }

@@ -1,6 +1,8 @@
 //! What a typed table holds while it is changed as a whole.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 
 use serde_json::json;
 use weir_rules::typed::{Key, Numbered, Value};
@@ -57,13 +59,13 @@ impl Content {
         }
         // What comes later stands behind, and takes the place of what is before it.
         let before = self.entries.len();
-        fresh.sort_by(|(one, _), (two, _)| one.cmp(two));
-        fresh = last_of_each(fresh);
+        fresh.sort_by(order);
+        keep_last_of_each(&mut fresh);
         let fresh_count = fresh.len();
         self.entries.append(&mut fresh);
         // Two runs that are sorted: merged.
-        self.entries.sort_by(|(one, _), (two, _)| one.cmp(two));
-        self.entries = last_of_each(std::mem::take(&mut self.entries));
+        self.entries.sort_by(order);
+        keep_last_of_each(&mut self.entries);
         let added = self.entries.len() - before;
         Counts { added, updated: fresh_count - added, deleted: 0 }
     }
@@ -116,16 +118,25 @@ impl Content {
     }
 }
 
-/// Of sorted entries with one key the last one.
-fn last_of_each(entries: Vec<(Key, u32)>) -> Vec<(Key, u32)> {
-    let mut kept: Vec<(Key, u32)> = Vec::with_capacity(entries.len());
-    for entry in entries {
-        match kept.last_mut().filter(|last| last.0 == entry.0) {
-            Some(last) => *last = entry,
-            None => kept.push(entry),
+/// Leaves the last one of sorted entries with one key.
+fn keep_last_of_each(entries: &mut Vec<(Key, u32)>) {
+    entries.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            kept.1 = later.1;
         }
+        is_same
+    });
+}
+
+/// The order of keys; of IPv6 addresses, of which there may be a million, by whole numbers.
+fn order((one, _): &(Key, u32), (two, _): &(Key, u32)) -> Ordering {
+    match (one, two) {
+        (Key::Net(IpAddr::V6(one), one_bits), Key::Net(IpAddr::V6(two), two_bits)) => {
+            (one.to_bits(), one_bits).cmp(&(two.to_bits(), two_bits))
+        }
+        _ => one.cmp(two),
     }
-    kept
 }
 
 #[cfg(test)]
