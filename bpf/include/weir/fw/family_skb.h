@@ -16,7 +16,7 @@
 static __always_inline bool weir_family_has_come(const struct weir_fw_packet *p,
 						 const struct weir_fw_scratch *scratch)
 {
-	if (!weir_fw_changes_families() || p->flags & WEIR_PACKET_FRAGMENT)
+	if (!scratch || !weir_fw_changes_families() || p->flags & WEIR_PACKET_FRAGMENT)
 		return false;
 	return weir_family_leaves(weir_family_is_error(p) ? &scratch->quoted : p);
 }
