@@ -85,12 +85,10 @@ refusals! {
         "`scrub` rules stand in the main ruleset";
     Dummynet: "dnpipe, dnqueue",
         "traffic is shaped by queues alone";
-    AltqKind: "altq with fairq or codel",
+    AltqKind: "altq with fairq",
         "the kernel's classes share by rate and priority";
-    QueueFlags: "queue with red, ecn, rio, codel or other options of ALTQ",
-        "queues drop at their end, or by `flows`";
-    QueueCurve: "hfsc with curves of two slopes, a burst of min or max",
-        "the kernel's classes have one rate, and one burst";
+    QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient or root",
+        "the kernel's queues and classes have nothing like it";
     Limiter: "state limiter, source limiter",
         "states are limited only by max, max-src-states and the like";
     Os: "os",

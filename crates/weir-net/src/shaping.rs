@@ -1,6 +1,6 @@
-//! Queues of what leaves an interface: a tree of classes with rates (the kernel's hierarchical
-//! token bucket, tc-htb(8)), which share what is left, and a queue at each leaf (tc-pfifo(8),
-//! tc-fq_codel(8)).
+//! Queues of what leaves an interface: a tree of classes with rates, which share what is left, and
+//! a queue at each leaf. Classes are those of the kernel's hierarchical token bucket (tc-htb(8)),
+//! or, if one of them has a curve of two slopes, of tc-hfsc(8).
 //!
 //! Packets find their class by their priority (`skb->priority`): the tree's number and the class's
 //! own. Which packet gets which is for others to say. Trees of other programs are named, and never
@@ -8,20 +8,22 @@
 
 use futures_util::StreamExt as _;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::tc::{
-    TcAttribute, TcHandle, TcMessage, TcOption, TcQdiscFqCodelOption, TcStats2,
-};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2};
 use rtnetlink::packet_core::{
     DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
     NetlinkMessage, NetlinkPayload,
 };
 
+mod hfsc;
+mod leaf;
+
+pub use hfsc::{Curve, Curves};
+pub use leaf::Queue;
+
 use crate::netlink::{Netlink, NetlinkError};
 
-/// The kernel's names of what is made here.
-const TREE_KIND: &str = "htb";
-const FIFO_KIND: &str = "pfifo";
-const FAIR_KIND: &str = "fq_codel";
+/// The kernel's name of a tree of classes with rates.
+const HTB_KIND: &str = "htb";
 
 /// Of linux/rtnetlink.h and linux/pkt_sched.h.
 const TCA_OPTIONS: u16 = 2;
@@ -37,29 +39,6 @@ const CLOCK: &str = "/proc/net/psched";
 /// A class may send so much at once, at its rate, beside one long packet.
 const BURST_MS: u64 = 1;
 const PACKET_BYTES: u64 = 1_600;
-
-/// The queue of a class that has none below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Queue {
-    /// First in, first out.
-    Fifo {
-        /// Packets that wait at most.
-        limit_packets: u32,
-    },
-    /// Flows take turns, and packets that wait for too long are dropped (RFC 8290).
-    Fair {
-        /// Flows that are told apart.
-        flow_count: u32,
-        /// Packets that wait at most, if it is said.
-        limit_packets: Option<u32>,
-        /// Bytes that a flow sends in its turn.
-        quantum_bytes: Option<u32>,
-        /// Time that packets may wait, µs.
-        target_us: Option<u32>,
-        /// Time after which a queue is too long, µs.
-        interval_us: Option<u32>,
-    },
-}
 
 /// A class of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +57,9 @@ pub struct Class {
     pub priority: u8,
     /// What it sends in its turn where classes of one priority share what is left, bytes.
     pub quantum_bytes: u32,
+    /// How fast it is over time, in place of all of the above: all classes of a tree have curves,
+    /// or none.
+    pub curves: Option<Curves>,
     /// `None`: there are classes below it.
     pub queue: Option<Queue>,
 }
@@ -159,28 +141,6 @@ fn class_options(class: &Class, tick_ns: u64) -> Vec<TcOption> {
     .collect()
 }
 
-/// The kind of a leaf's queue, and what is said of it.
-fn leaf(queue: Queue) -> (&'static str, TcAttribute) {
-    match queue {
-        Queue::Fifo { limit_packets } => {
-            let limit = limit_packets.to_ne_bytes().to_vec();
-            (FIFO_KIND, TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, limit)))
-        }
-        Queue::Fair { flow_count, limit_packets, quantum_bytes, target_us, interval_us } => {
-            use TcQdiscFqCodelOption::{Flows, Interval, Limit, Quantum, Target};
-            let options = [
-                Some(Flows(flow_count)),
-                limit_packets.map(Limit),
-                quantum_bytes.map(Quantum),
-                target_us.map(Target),
-                interval_us.map(Interval),
-            ];
-            let options = options.into_iter().flatten().map(TcOption::FqCodel);
-            (FAIR_KIND, TcAttribute::Options(options.collect()))
-        }
-    }
-}
-
 fn message(index: u32, handle: TcHandle, parent: TcHandle) -> TcMessage {
     let mut message = TcMessage::default();
     message.header.index = index.cast_signed();
@@ -188,23 +148,36 @@ fn message(index: u32, handle: TcHandle, parent: TcHandle) -> TcMessage {
     message
 }
 
-/// What is said where a kernel does not have what `flows` asks for; it answers as if a file were
-/// not there.
-fn without_fair_queues(queue: Queue, link: &str, error: NetlinkError) -> NetlinkError {
-    match (queue, &error) {
-        (Queue::Fair { .. }, NetlinkError::Refused { source, .. })
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
-            let reason = format!(
-                "this kernel has no {FAIR_KIND} (CONFIG_NET_SCH_FQ_CODEL): without `flows` a queue \
-                 is first in, first out"
-            );
+/// What is said where a kernel does not have a kind of queue: it answers as if a file were not
+/// there.
+fn without(kind: &str, link: &str, error: NetlinkError) -> NetlinkError {
+    match &error {
+        NetlinkError::Refused { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            let option = kind.to_uppercase();
+            let reason = format!("this kernel has no {kind} (CONFIG_NET_SCH_{option})");
             NetlinkError::Refused {
-                action: format!("let flows take turns in a queue of interface `{link}`"),
+                action: format!("make a queue of interface `{link}`"),
                 source: std::io::Error::new(source.kind(), reason),
             }
         }
         _ => error,
+    }
+}
+
+impl Tree {
+    /// The kernel's name of it.
+    fn kind(&self) -> &'static str {
+        let has_curves = self.classes.iter().any(|class| class.curves.is_some());
+        if has_curves { hfsc::KIND } else { HTB_KIND }
+    }
+
+    /// What is said of it as a whole.
+    fn options(&self) -> TcAttribute {
+        if self.kind() == hfsc::KIND {
+            return hfsc::tree_options(self.default);
+        }
+        let head = words(&[TC_HTB_PROTOVER, 10, self.default.into(), 0, 0]);
+        TcAttribute::Options(vec![TcOption::Other(DefaultNla::new(TCA_HTB_INIT, head))])
     }
 }
 
@@ -281,31 +254,31 @@ impl Netlink {
         })?;
         let handle = |minor: u16| TcHandle { major, minor };
         let mut root = message(index, handle(0), TcHandle::ROOT);
-        let head = words(&[TC_HTB_PROTOVER, 10, tree.default.into(), 0, 0]);
-        root.attributes = vec![
-            TcAttribute::Kind(TREE_KIND.to_owned()),
-            TcAttribute::Options(vec![TcOption::Other(DefaultNla::new(TCA_HTB_INIT, head))]),
-        ];
+        let kind = tree.kind();
+        root.attributes = vec![TcAttribute::Kind(kind.to_owned()), tree.options()];
         let make = NLM_F_CREATE | NLM_F_EXCL;
         let what = || format!("make queues of interface `{link}`");
         let root = RouteNetlinkMessage::NewQueueDiscipline(root);
-        self.shape(what, root, NLM_F_CREATE | NLM_F_REPLACE)?;
+        self.shape(what, root, NLM_F_CREATE | NLM_F_REPLACE)
+            .map_err(|error| without(kind, link, error))?;
         for class in &tree.classes {
             let mut new = message(index, handle(class.number), handle(class.parent));
-            new.attributes = vec![
-                TcAttribute::Kind(TREE_KIND.to_owned()),
-                TcAttribute::Options(class_options(class, tick_ns)),
-            ];
+            let options = match &class.curves {
+                Some(curves) => curves.options(),
+                None => class_options(class, tick_ns),
+            };
+            new.attributes =
+                vec![TcAttribute::Kind(kind.to_owned()), TcAttribute::Options(options)];
             self.shape(what, RouteNetlinkMessage::NewTrafficClass(new), make)?;
         }
         for class in &tree.classes {
             let Some(queue) = class.queue else { continue };
-            let (kind, options) = leaf(queue);
+            let (kind, options) = queue.options(class.rate_bps);
             let mut new = message(index, TcHandle::UNSPEC, handle(class.number));
             new.attributes = vec![TcAttribute::Kind(kind.to_owned()), options];
             let what = || format!("make a queue of interface `{link}` by {kind}");
             self.shape(what, RouteNetlinkMessage::NewQueueDiscipline(new), make)
-                .map_err(|error| without_fair_queues(queue, link, error))?;
+                .map_err(|error| without(kind, link, error))?;
         }
         Ok(())
     }
@@ -405,8 +378,36 @@ mod tests {
             burst_bytes: 0,
             priority: 3,
             quantum_bytes: 10_000,
+            curves: None,
             queue,
         }
+    }
+
+    #[test]
+    fn a_tree_with_curves_is_made_or_the_kernel_lacks_it() {
+        let netns = namespace("curves");
+        let inside = || {
+            let netlink = Netlink::open().unwrap();
+            netlink.create_veth(&VethEnd::new("v0"), &VethEnd::new("v1"), 1).unwrap();
+            let curve = Curve { first_bps: 2_000_000, first_us: 10_000, second_bps: 1_000_000 };
+            let curves = Curves { realtime: Some(curve), linkshare: curve, upperlimit: None };
+            let red = Queue::Red { limit_packets: 50, has_ecn: true };
+            let class = Class { curves: Some(curves), ..class(7, 0, Some(red)) };
+            let tree = Tree { interface: "v0".to_owned(), default: 7, classes: vec![class] };
+            match netlink.set_tree(&tree, 0x7765) {
+                Ok(()) => {
+                    let root = netlink.root_queue("v0").unwrap().expect("it is there");
+                    assert_eq!(root.kind, hfsc::KIND);
+                    assert_eq!(netlink.class_counters("v0", 0x7765).unwrap().len(), 1);
+                }
+                Err(error) => {
+                    let error = format!("{error:?}");
+                    assert!(error.contains("(CONFIG_NET_SCH_"), "{error}");
+                    assert_eq!(netlink.root_queue("v0").unwrap(), None);
+                }
+            }
+        };
+        netns.run(inside).unwrap();
     }
 
     #[test]

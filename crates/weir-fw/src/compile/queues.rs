@@ -4,13 +4,14 @@
 //! A queue has its `bandwidth` in any case, or its `min` if that is more, and takes what others
 //! leave up to its `max`, in proportion to its bandwidth. Without a `max` that is as much as the
 //! queue above it may have, and at the root there is no limit. `cbq` takes what others leave if it
-//! says `borrow`; `priq` serves its queues by priority; `hfsc` with curves of one slope is the same
-//! as OpenBSD's. Queues are numbered by their names: one name is one number on all interfaces.
+//! says `borrow`; `priq` serves its queues by priority; `hfsc` is the same as OpenBSD's. Where a
+//! curve of a tree has two slopes, all of its classes have curves. Queues are numbered by their
+//! names: one name is one number on all interfaces.
 
 use std::collections::{BTreeSet, HashMap};
 
 use weir_bpf::firewall::layout::{QUEUE_COUNT_MAX, SCRUB_FAST_QUEUE_SHIFT, SCRUB_QUEUE_SHIFT};
-use weir_net::shaping::{Class, Queue as Leaf, Tree};
+use weir_net::shaping::{Class, Curve, Curves, Queue as Leaf, Tree};
 use weir_rules::ast::{Bandwidth, Queue, QueueRate, Scheduler};
 use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{AltqOn, Prelude, Rule, Ruleset};
@@ -98,6 +99,22 @@ fn rate(of: Bandwidth, whole_bps: u64) -> u64 {
     match of {
         Bandwidth::Absolute(rate_bps) => rate_bps,
         Bandwidth::Percent(percent) => whole_bps / 100 * u64::from(percent),
+    }
+}
+
+/// A rate, and its burst, as a curve.
+fn curve_of(of: QueueRate, whole_bps: u64) -> Curve {
+    bent(of.burst, of.rate, whole_bps)
+}
+
+/// A curve with this first slope and its length, ms, if it has one.
+fn bent(first: Option<(Bandwidth, u32)>, second: Bandwidth, whole_bps: u64) -> Curve {
+    let (first_bps, first_ms) =
+        first.map_or((0, 0), |(of, time_ms)| (rate(of, whole_bps), time_ms));
+    Curve {
+        first_bps,
+        first_us: first_ms.saturating_mul(1000),
+        second_bps: rate(second, whole_bps),
     }
 }
 
@@ -198,6 +215,13 @@ impl Forest<'_> {
         let least_bps = if parent == 0 { ceil_bps } else { LEAST_BPS };
         let share_bps = of(queue.bandwidth).filter(|_| parent != 0).unwrap_or(least_bps);
         let rate_bps = share_bps.max(of(queue.min).unwrap_or(0)).min(ceil_bps);
+        let curve = |of: Option<QueueRate>| of.map(|of| curve_of(of, above_bps));
+        let linkshare = curve(queue.bandwidth).filter(|_| parent != 0);
+        let curves = Curves {
+            realtime: curve(queue.min),
+            linkshare: linkshare.unwrap_or(Curve::straight(share_bps)),
+            upperlimit: curve(queue.max),
+        };
         let class = Class {
             number,
             parent,
@@ -206,6 +230,7 @@ impl Forest<'_> {
             burst_bytes: burst_bytes(queue.bandwidth, above_bps),
             priority: 0,
             quantum_bytes: 0,
+            curves: Some(curves),
             queue: None,
         };
         let growing = &mut self.trees[at];
@@ -239,9 +264,19 @@ impl Forest<'_> {
             burst_bytes: 0,
             priority: 0,
             quantum_bytes: 0,
+            curves: (kind == "hfsc").then(|| Curves {
+                realtime: None,
+                linkshare: Curve::straight(rate_bps),
+                upperlimit: Some(Curve::straight(rate_bps)),
+            }),
             queue: None,
         };
         growing.tree.classes.push(root);
+        if let Some(scheduler) = scheduler.filter(|scheduler| scheduler.name == "codel") {
+            let limit_packets = altq.altq.queue_limit.unwrap_or(LIMIT_PACKETS);
+            growing.leaves.insert(ALTQ_ROOT, codel(scheduler, limit_packets));
+            growing.defaults.push(ALTQ_ROOT);
+        }
         let ranks = self.ranks(&altq.altq.queues, kind)?;
         self.altq_classes(&mut growing, &altq.altq.queues, (ALTQ_ROOT, kind), &ranks)?;
         self.trees.push(growing);
@@ -295,6 +330,7 @@ impl Forest<'_> {
             let share_bps =
                 queue.bandwidth.map_or(above_bps, |bandwidth| rate(bandwidth.rate, above_bps));
             let priority = queue.priority.unwrap_or(1);
+            let mut curves = None;
             let (rate_bps, ceil_bps, priority) = match kind {
                 "cbq" if flags.contains(&"borrow") => {
                     (share_bps, above_ceil_bps, 7 - priority.min(7))
@@ -306,9 +342,12 @@ impl Forest<'_> {
                 }
                 _ => {
                     let curve = |name| curve(scheduler, name, above_bps);
-                    let shared_bps = curve("linkshare").unwrap_or(share_bps);
-                    let rate_bps = shared_bps.max(curve("realtime").unwrap_or(0));
-                    (rate_bps, curve("upperlimit").unwrap_or(above_ceil_bps), 0)
+                    let [realtime, upperlimit] = ["realtime", "upperlimit"].map(curve);
+                    let linkshare = curve("linkshare").unwrap_or(Curve::straight(share_bps));
+                    curves = Some(Curves { realtime, linkshare, upperlimit });
+                    let lasting = |curve: Option<Curve>| curve.map(|curve| curve.second_bps);
+                    let rate_bps = linkshare.second_bps.max(lasting(realtime).unwrap_or(0));
+                    (rate_bps, lasting(upperlimit).unwrap_or(above_ceil_bps), 0)
                 }
             };
             let number = self.number(&name.value);
@@ -321,6 +360,7 @@ impl Forest<'_> {
                 burst_bytes: 0,
                 priority: u8::try_from(priority).unwrap_or(0),
                 quantum_bytes: 0,
+                curves,
                 queue: None,
             };
             growing.add(class, &queue.name)?;
@@ -334,11 +374,25 @@ impl Forest<'_> {
     }
 }
 
-/// The slope of a curve of `hfsc`, if it is given. Those of two slopes are refused before.
-fn curve(scheduler: Option<&Scheduler>, name: &str, whole_bps: u64) -> Option<u64> {
+/// A curve of `hfsc`, if it is given.
+fn curve(scheduler: Option<&Scheduler>, name: &str, whole_bps: u64) -> Option<Curve> {
     let curves = scheduler.map_or(&[][..], |scheduler| &scheduler.curves);
     let (_, curve) = curves.iter().find(|(known, _)| *known == name)?;
-    Some(rate(curve.second, whole_bps))
+    Some(bent(curve.first, curve.second, whole_bps))
+}
+
+/// The queue of `codel(target … interval … ecn)`.
+fn codel(scheduler: &Scheduler, limit_packets: u32) -> Leaf {
+    let time_us = |name: &str| {
+        let found = scheduler.numbers.iter().find(|(known, _)| *known == name);
+        found.map(|(_, ms)| u32::try_from(ms.saturating_mul(1000)).unwrap_or(u32::MAX))
+    };
+    Leaf::Codel {
+        limit_packets,
+        target_us: time_us("target"),
+        interval_us: time_us("interval"),
+        has_ecn: scheduler.flags.contains(&"ecn"),
+    }
 }
 
 /// What a queue is if there is none below it.
@@ -350,7 +404,16 @@ fn leaf(queue: &Queue) -> Result<Leaf, Refused> {
             let message = format!("queue `{name}`: quantum, interval and target need `flows`");
             return Err(wrong(queue.name.span, message, "its packets leave as they come"));
         }
-        return Ok(Leaf::Fifo { limit_packets: queue.queue_limit.unwrap_or(LIMIT_PACKETS) });
+        let limit_packets = queue.queue_limit.unwrap_or(LIMIT_PACKETS);
+        let Some(scheduler) = &queue.scheduler else { return Ok(Leaf::Fifo { limit_packets }) };
+        let has = |flag: &str| scheduler.flags.contains(&flag);
+        return Ok(if has("codel") {
+            codel(scheduler, limit_packets)
+        } else if has("red") || has("ecn") {
+            Leaf::Red { limit_packets, has_ecn: has("ecn") }
+        } else {
+            Leaf::Fifo { limit_packets }
+        });
     };
     Ok(Leaf::Fair {
         flow_count,
@@ -366,7 +429,15 @@ fn finished(growing: Growing) -> Result<Tree, Refused> {
     let Growing { mut tree, span, leaves, defaults } = growing;
     let parents: BTreeSet<u16> = tree.classes.iter().map(|class| class.parent).collect();
     let most_bps = tree.classes.iter().map(|class| class.rate_bps).max().unwrap_or(1);
+    let are_bent = tree.classes.iter().filter_map(|class| class.curves).any(|of| of.are_bent());
     for class in &mut tree.classes {
+        if !are_bent {
+            class.curves = None;
+        } else if let Some(curves) = &mut class.curves
+            && parents.contains(&class.number)
+        {
+            curves.realtime = None;
+        }
         let turn_bytes = u128::from(*TURN_BYTES.end()) * u128::from(class.rate_bps);
         let turn_bytes = u64::try_from(turn_bytes / u128::from(most_bps.max(1))).unwrap_or(0);
         let turn_bytes = turn_bytes.clamp(*TURN_BYTES.start(), *TURN_BYTES.end());

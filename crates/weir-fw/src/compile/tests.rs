@@ -2,6 +2,7 @@
 
 use super::*;
 use weir_bpf::firewall::layout;
+use weir_net::shaping::{Curve, Curves, Queue};
 use weir_rules::facts::Facts;
 use weir_rules::value::Flush;
 
@@ -137,13 +138,14 @@ fn changes_beyond_those_of_states_are_refused() {
 /// What is told apart of a class: its parent, rate and ceiling in kbit/s, priority, and the packets
 /// that wait at most where it has none below it.
 fn classes(tree: &Tree, known: &Known) -> Vec<(String, u16, u64, u64, u8, Option<u32>)> {
-    use weir_net::shaping::Queue;
     let name = |number: u16| {
         let held = known.queues.held.get(usize::from(number) - 1);
         held.and_then(Clone::clone).unwrap_or_else(|| "root".to_owned())
     };
     let limit = |queue: Queue| match queue {
-        Queue::Fifo { limit_packets } => limit_packets,
+        Queue::Fifo { limit_packets }
+        | Queue::Codel { limit_packets, .. }
+        | Queue::Red { limit_packets, .. } => limit_packets,
         Queue::Fair { flow_count, .. } => flow_count,
     };
     let classes = tree.classes.iter().map(|class| {
@@ -214,6 +216,66 @@ fn altq_is_classes_with_rates_or_priorities() {
         assert_eq!(*class, (name.to_owned(), 256, 8, 1_000, priority, Some(limit)));
     }
     assert_eq!(all[2][1], ("only".to_owned(), 256, 100, 800, 0, Some(50)));
+}
+
+#[test]
+fn queues_with_two_slopes_have_curves() {
+    let text = "queue main on em0 bandwidth 100M max 20M\n\
+                queue slow parent main bandwidth 4M min 1M burst 2M for 10ms max 6M\n\
+                queue rest parent main bandwidth 10M default\npass\n";
+    let compiled = compiled_as(Dialect::OpenBsd, text, &Known::default()).unwrap();
+    let straight = |megabits: u64| Curve::straight(megabits * 1_000_000);
+    let curves = compiled.trees[0].classes.iter().map(|class| class.curves.unwrap());
+    let bent = Curve { first_bps: 2_000_000, first_us: 10_000, second_bps: 1_000_000 };
+    let expected = [
+        Curves { realtime: None, linkshare: straight(20), upperlimit: Some(straight(20)) },
+        Curves { realtime: Some(bent), linkshare: straight(4), upperlimit: Some(straight(6)) },
+        Curves { realtime: None, linkshare: straight(10), upperlimit: None },
+    ];
+    assert_eq!(curves.collect::<Vec<_>>(), expected);
+
+    let text = "altq on em0 hfsc bandwidth 10Mb queue { a b }\n\
+                queue a bandwidth 50% hfsc(realtime (10% 20 1Mb)) { c }\n\
+                queue c hfsc(default realtime 1Mb upperlimit 2Mb)\nqueue b bandwidth 1Mb\npass\n";
+    let compiled = self::compiled(text, &Known::default()).unwrap();
+    let curves: Vec<_> =
+        compiled.trees[0].classes.iter().map(|class| class.curves.unwrap()).collect();
+    let above = Curves { realtime: None, linkshare: straight(5), upperlimit: None };
+    assert_eq!(curves[1], above, "what has queues below it has no rate in any case");
+    assert_eq!((curves[2].realtime, curves[2].linkshare), (Some(straight(1)), straight(5)));
+    assert_eq!((curves[0].upperlimit, curves[3].linkshare), (Some(straight(10)), straight(1)));
+}
+
+#[test]
+fn altq_drops_early_where_it_says_so() {
+    let text = "altq on em0 cbq bandwidth 10Mb queue { a b c d }\n\
+                queue a bandwidth 1Mb cbq(default red)\nqueue b bandwidth 1Mb qlimit 30 cbq(ecn)\n\
+                queue c bandwidth 1Mb cbq(codel)\nqueue d bandwidth 1Mb\n\
+                altq on em1 codel(target 10 interval 200 ecn) bandwidth 1Mb queue\npass\n";
+    let compiled = compiled(text, &Known::default()).unwrap();
+    let queues: Vec<_> = compiled.trees[0].classes.iter().filter_map(|class| class.queue).collect();
+    let time_us = None;
+    let expected = [
+        Queue::Red { limit_packets: 50, has_ecn: false },
+        Queue::Red { limit_packets: 30, has_ecn: true },
+        Queue::Codel {
+            limit_packets: 50,
+            target_us: time_us,
+            interval_us: time_us,
+            has_ecn: false,
+        },
+        Queue::Fifo { limit_packets: 50 },
+    ];
+    assert_eq!(queues, expected);
+    let tree = &compiled.trees[1];
+    assert_eq!((tree.default, tree.classes.len()), (256, 1));
+    let codel = Queue::Codel {
+        limit_packets: 50,
+        target_us: Some(10_000),
+        interval_us: Some(200_000),
+        has_ecn: true,
+    };
+    assert_eq!(tree.classes[0].queue, Some(codel));
 }
 
 #[test]

@@ -45,9 +45,8 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (
             QueueFlags,
             FreeBsd,
-            "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default red)",
+            "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default rio)",
         ),
-        (QueueCurve, OpenBsd, "queue a on em0 bandwidth 1M max 1M burst 2M for 10ms default"),
         (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
         (Os, FreeBsd, "pass in proto tcp from any os Linux"),
         (Rdomain, OpenBsd, "pass on rdomain 1"),

@@ -3,7 +3,7 @@
 //! It boots, runs a script of steps, says on a serial port what each of them came to, and switches
 //! itself off. The kernel is Debian 13's, whatever this host has: older ones show settings of these
 //! cards that are not in force. It is fetched once and kept in the target directory. All else is
-//! this host's: weir, ip(8), ethtool(8) and busybox, with their libraries.
+//! this host's: weir, ip(8), tc(8), ethtool(8) and busybox, with their libraries.
 //!
 //! Its cards are ports of one bridge, in a namespace that has no way out.
 
@@ -24,22 +24,23 @@ use super::pxe::Running;
 use crate::common::{can_run_lab, skipped};
 
 /// Programs that these tests need, and their Debian packages.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
     ("busybox", "busybox-static"),
     ("ip", "iproute2"),
+    ("tc", "iproute2"),
     ("ethtool", "ethtool"),
     ("strip", "gcc"),
     ("ldd", "libc6-dev"),
 ];
 /// Those of this host's that the machine has, beside weir.
-const IN_MACHINE: [&str; 3] = ["busybox", "ip", "ethtool"];
+const IN_MACHINE: [&str; 4] = ["busybox", "ip", "tc", "ethtool"];
 /// Where the kernel comes from.
 const SUITE: &str = "trixie";
 const MIRROR: &str = "http://deb.debian.org/debian";
 /// Modules by their files' names, as far as they are not part of the kernel.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 20] = [
     "virtio",
     "virtio_ring",
     "virtio_pci_modern_dev",
@@ -54,6 +55,12 @@ const MODULES: [&str; 14] = [
     "pps_core",
     "ptp",
     "igb",
+    "veth",
+    "sch_codel",
+    "sch_fq_codel",
+    "sch_hfsc",
+    "sch_htb",
+    "sch_red",
 ];
 /// How long fetching it may take.
 const FETCH_SECONDS: &str = "120";
@@ -84,8 +91,9 @@ for round in 1 2 3 4 5 6; do
     for module in /modules/*.ko; do insmod "$module" 2>/dev/null && rm "$module"; done
 done
 for file in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >"$file"; done
-# Otherwise the shell would run its own applet of that name.
+# Otherwise the shell would run its own applets of these names.
 ip() { /bin/ip "$@"; }
+tc() { /bin/tc "$@"; }
 ip link set lo up
 name() {
     for card in /sys/class/net/*; do
@@ -291,7 +299,8 @@ impl Rack {
 /// When Debian's kernel of that package cannot be had here.
 pub(super) fn kernel(package: &str) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    let ready = folder.join(package);
+    // Another list of modules is another folder.
+    let ready = folder.join(format!("{package}-{}", MODULES.len()));
     if ready.is_dir() {
         return Ok(ready);
     }

@@ -13,5 +13,6 @@ mod peers;
 mod pxe;
 mod qemu;
 mod queues;
+mod shapers;
 mod slots;
 mod ssh_hosts;
