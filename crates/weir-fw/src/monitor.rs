@@ -140,7 +140,7 @@ struct StagesLook {
     chosen_at: Option<Instant>,
     /// When all routes were looked at, and how long that took.
     looked: Option<(Instant, Duration)>,
-    /// Routes may be simple again.
+    /// Routes may be simple again, or could not be read.
     is_worth_it: bool,
     last_problem: String,
 }
@@ -152,15 +152,17 @@ impl StagesLook {
         let is_known = shared.ways.are_known();
         let rest = |(at, took): (Instant, Duration)| at.elapsed() > ROUTE_INTERVAL.max(took * 20);
         let may_look = self.looked.is_none_or(rest);
+        let mut has_failed = false;
         let is_looked = may_look && (!is_known || self.is_worth_it && shared.engine().has_forks());
         if is_looked {
             let began_at = Instant::now();
             let fork = shared.ways.look();
             self.looked = Some((Instant::now(), began_at.elapsed()));
+            has_failed = fork.is_err();
             shared.engine().note_ways(fork);
         }
         if may_look {
-            self.is_worth_it = false;
+            self.is_worth_it = has_failed;
         }
         if !is_looked && self.chosen_at.is_some_and(|at| at.elapsed() < REDIRECT_INTERVAL) {
             return;

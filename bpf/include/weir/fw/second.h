@@ -65,16 +65,32 @@ static __noinline __u32 weir_stage_ask(struct xdp_md *ctx, __u32 kept_at, __u8 s
 	return next_hop;
 }
 
+/* A packet that has no way out of this interface any more: routes or interfaces have changed. */
+static __noinline int weir_second_lost(struct xdp_md *ctx, struct weir_fw_scratch *scratch)
+{
+	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
+	struct weir_fw_packet *p = weir_fw_packet_of(scratch);
+	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
+
+	p->cpu = bpf_get_smp_processor_id();
+	p->interface = weir_fw_ifslot(ctx->ingress_ifindex);
+	if ((void *)(ip + 1) <= data_end)
+		p->ip_bytes = bpf_ntohs(ip->total_bytes);
+	return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
+}
+
 /* Notes a packet's bucket and its way, and hands it to the device that it leaves by. */
 static __always_inline int weir_stage_hand_over(struct xdp_md *ctx, __u32 home, __u32 next_hop,
 						__u32 generation, __u8 slot)
 {
 	struct weir_stage_lines *lines = weir_stage_lines();
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_stage_note *note;
+	int action;
 	__u32 at;
 
 	/* A driver that has no room for it leaves the frame to one stage. */
-	if (!lines || !weir_stage_clear(ctx) || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*note)))
+	if (!lines || !scratch || !weir_stage_clear(ctx) || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*note)))
 		return WEIR_QUICK_NOT;
 	note = (void *)(long)ctx->data_meta;
 	if ((void *)(note + 1) > weir_xdp_data(ctx))
@@ -83,10 +99,13 @@ static __always_inline int weir_stage_hand_over(struct xdp_md *ctx, __u32 home, 
 	note->next_hop = next_hop;
 	note->generation = generation;
 	note->unused = 0;
+	action = bpf_redirect_map(&weir_exits, slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1), 0);
+	if (action != XDP_REDIRECT)
+		return weir_second_lost(ctx, scratch);
 	at = lines->count & (WEIR_STAGE_LINES_MAX - 1);
 	lines->home[at] = home;
 	lines->count = at + 1;
-	return bpf_redirect_map(&weir_exits, slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1), 0);
+	return action;
 }
 
 /* Of the flags two stages are only right with the first. */
@@ -197,20 +216,6 @@ static __always_inline int weir_second_quick(struct xdp_md *ctx, __u32 home,
 	weir_quick_key(&q, &key);
 	q.cpu = bpf_get_smp_processor_id();
 	return weir_quick_hit(ctx, &q, &key, home, route);
-}
-
-/* A packet that came without a way out of this interface: routes or interfaces have changed. */
-static __noinline int weir_second_lost(struct xdp_md *ctx, struct weir_fw_scratch *scratch)
-{
-	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
-	struct weir_fw_packet *p = weir_fw_packet_of(scratch);
-	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
-
-	p->cpu = bpf_get_smp_processor_id();
-	p->interface = weir_fw_ifslot(ctx->ingress_ifindex);
-	if ((void *)(ip + 1) <= data_end)
-		p->ip_bytes = bpf_ntohs(ip->total_bytes);
-	return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 }
 
 static __always_inline int weir_fw_judge_first(struct xdp_md *ctx)

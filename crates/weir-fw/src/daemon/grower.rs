@@ -134,7 +134,8 @@ fn look(firewall: &Firewall) -> Result<Done, String> {
     let reached = firewall.resize(bucket_count).map_err(|error| error.to_string())?;
     let is_crowded = u64::from(reached) < seen.state_count.saturating_mul(URGENT);
     Ok(match reached == bucket_count {
-        true if is_short || is_crowded => Done::Urgent,
+        _ if is_short => Done::Urgent,
+        true if is_crowded => Done::Urgent,
         true => Done::Leisure,
         // Somebody holds the index still, or a lock: nothing is won by haste.
         false => Done::Nothing,

@@ -187,6 +187,28 @@ fn each_of_three_ways_out_gets_its_packets_alone() {
 }
 
 #[test]
+fn what_has_no_way_out_any_more_is_dropped_and_counted() {
+    let Some(rig) = Rig::in_two_stages("no-exit", RULES) else { return };
+    let (arrived, _link) = rig.arrivals(1);
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    let frames: Vec<_> = (0..40).map(|flow| ends.udp((1000 + flow, 53), b"passes")).collect();
+    send(&rig.peers[0], &frames);
+    rig.wait_for_judged(40);
+    rig.firewall.close_exit(SLOT[1]).expect("it was open");
+    send(&rig.peers[0], &frames);
+    rig.wait_for_judged(80);
+    assert_eq!((rig.forwarded(), rig.dropped(0, IN, "no-route")), (40, 40));
+    assert_eq!(rig.table_counter(table::STAGED_PACKETS), 40, "nothing of it is noted");
+    let open = || rig.firewall.open_exit(SLOT[1], rig.ifindex[1]);
+    rig.inside.run(open).expect("entered").expect("an exit");
+    send(&rig.peers[0], &frames);
+    rig.wait_for_judged(120);
+    assert_eq!(rig.forwarded(), 80);
+    assert_eq!(rig.table_counter(table::STAGED_PACKETS), 80);
+    wait_for_arrivals(&arrived, 80, "what had a way out, alone");
+}
+
+#[test]
 fn known_flows_go_both_ways() {
     let Some(rig) = Rig::in_two_stages("ways", RULES) else { return };
     let ends = Ends::new("10.0.1.2", "10.0.2.2");

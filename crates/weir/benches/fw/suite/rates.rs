@@ -38,7 +38,7 @@ impl Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 30] = [
+const FIGURES: [Figure; 31] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
@@ -57,6 +57,7 @@ const FIGURES: [Figure; 30] = [
     figure(rows::CONTROL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
     figure(rows::ONE_STAGE_5M, Device::Weir(Rules::OneStage), Load::Walk(MANY)),
     figure(rows::STATEFUL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
+    figure(rows::STATEFUL_10M, Device::Weir(Rules::Stateful), Load::Walk(MOST)),
     figure(rows::CONTROL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::NFT_5M, Device::Nftables(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::STATEFUL_5M_POLLED, Device::Weir(Rules::Stateful), Load::Walk(MANY)).polled(),
@@ -141,6 +142,7 @@ fn room(settings: &Settings, figure: &Figure) -> u64 {
     match figure.load {
         Load::Walk(SOME) => DEFAULT_LIMIT,
         Load::WalkInRoom(_) => settings.scaled(ROOMY).max(DEFAULT_LIMIT),
+        Load::Walk(MOST) => settings.scaled(MOST + MOST / 5).max(DEFAULT_LIMIT),
         Load::Walk(_) => settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT),
         Load::New => settings.scaled(MOST).max(NEW_LIMIT_MIN),
     }

@@ -39,6 +39,7 @@ pub(crate) const STATEFUL_4900: &str = "stateful_4900";
 pub(crate) const STATEFUL_4900_ROOMY: &str = "stateful_4900_limit_12m";
 pub(crate) const STATEFUL_128: &str = "stateful_128";
 pub(crate) const STATEFUL_5M: &str = "stateful_5m";
+pub(crate) const STATEFUL_10M: &str = "stateful_10m";
 pub(crate) const ONE_STAGE_5M: &str = "one_stage_5m";
 pub(crate) const NFT_5M: &str = "nft_5m";
 /// Series with another source for each flow.
@@ -123,6 +124,9 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .floor(6.0),
     pps("stateful_5m_vs_minimal", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)
+        .against(Against::Series(MINIMAL))
+        .floor(0.85),
+    pps(STATEFUL_10M, "weir fw, stateful, 10,000,000 flows")
         .against(Against::Series(MINIMAL))
         .floor(0.85),
     pps(CONTROL_5M, "the same, control").against(Against::Series(STATEFUL_5M)),
