@@ -283,6 +283,7 @@ fn fuzz(what: &str, is_in_two_stages: bool) {
             "{what}: {frame_count} frames, {unread_count} of them unread by the data path only"
         );
         assert!(disagreements.is_empty(), "{}", disagreements.join("\n----\n"));
+        assert_eq!(device.staged_count() > 0, is_in_two_stages, "whether frames were staged");
     });
 }
 

@@ -57,6 +57,7 @@ fn pass_all(what: &str, is_in_two_stages: bool) {
             wrong.extend(differences(&test, device));
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(device.staged_count() > 0, is_in_two_stages, "whether packets were staged");
     });
 }
 
