@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 42] = [
+const STRUCTURES: [(&str, &str); 43] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -42,6 +42,7 @@ const STRUCTURES: [(&str, &str); 42] = [
     ("weir_fw_rule_counters", "rule_counters"),
     ("weir_fw_log_record", "log_record"),
     ("weir_fw_event", "event"),
+    ("weir_fw_change", "change"),
     ("weir_fw_event_alias", "event_alias"),
     ("weir_fw_sweep", "sweep"),
     ("weir_fw_fragments", "fragments"),
@@ -83,7 +84,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 19] = [
+const CONSTANTS: [(&str, &str); 21] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
@@ -95,6 +96,8 @@ const CONSTANTS: [(&str, &str); 19] = [
     ("weir_fw_restored", "u32"),
     ("weir_fw_control_flag", "u32"),
     ("weir_fw_stages_kind", "u32"),
+    ("weir_fw_sync_out", "u32"),
+    ("weir_fw_sync_in", "u32"),
     ("weir_fw_arena_constant", "u64"),
     ("weir_state_flag", "u32"),
     ("weir_state_constant", "u32"),

@@ -15,6 +15,7 @@
 mod adopt;
 mod arena;
 mod attach;
+pub mod copies;
 mod counted;
 mod fragments;
 mod hook;
@@ -64,6 +65,7 @@ const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
 const OVERLOADS_MAP: &str = "weir_overloads";
 const EVENTS_MAP: &str = "weir_events";
+const CHANGES_MAP: &str = "weir_changes";
 const SOURCES_MAP: &str = "weir_sources";
 const COUNTED_MAP: &str = "weir_counted";
 const FRAGMENTS_MAP: &str = "weir_fragments";
@@ -81,6 +83,7 @@ pub struct Firewall {
     log: MapHandle,
     overloads: MapHandle,
     events: MapHandle,
+    changes: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,

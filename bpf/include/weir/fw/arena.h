@@ -39,4 +39,8 @@ struct {
 /* The kernel finds a program's arena by the maps that its code names: each one names it once. */
 #define weir_uses_arena() asm volatile("" ::"r"(&weir_arena))
 
+#define weir_read_once(x) (*(volatile typeof(x) *)&(x))
+#define weir_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define weir_compiler_barrier() asm volatile("" ::: "memory")
+
 #endif /* WEIR_FW_ARENA_H */

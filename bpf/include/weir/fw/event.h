@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * States of rules with `pflow` that end: what the control process needs of each, as it stood in the
- * table (weir-fw's states/ended.rs reads it as it reads the table). An event that finds no room in
- * the ring is counted. Nothing here is run for a packet that has a state.
+ * States of rules with `pflow` that end, and those that another firewall has, or is to get: what
+ * the control process needs of each, as it stands in the table (weir-fw's states/ended.rs reads it
+ * as it reads the table). An event that finds no room in its ring is counted. Nothing here is run
+ * for a packet that has a state.
  */
 #ifndef WEIR_FW_EVENT_H
 #define WEIR_FW_EVENT_H
@@ -12,8 +13,14 @@
 #include <weir/fw/counters.h>
 #include <weir/fw/layout.h>
 
+/* Of bpf(2): BPF_RB_NO_WAKEUP. */
+#define WEIR_RINGBUF_NO_WAKEUP 1
+
 enum weir_fw_event_constant {
 	WEIR_FW_EVENT_ENDED = 1, /* what an event of a state's end begins with */
+	/* weir_fw_change.kind */
+	WEIR_FW_EVENT_CHANGED = 2,
+	WEIR_FW_EVENT_GONE = 3,
 };
 
 /* The alias of a half: all 0 where there is none. */
@@ -35,6 +42,24 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1); /* set when it is loaded */
 } weir_events SEC(".maps");
+
+/*
+ * A record that is copied for another firewall (copy.h), or that it has and that ends. Both are put
+ * into the ring under the lock of the record's bucket, so that what stands there of one flow stands
+ * in its order.
+ */
+struct weir_fw_change {
+	__u32 kind;		/* WEIR_FW_EVENT_* */
+	__u32 slot;
+	__u64 line[8];
+	__u64 account[4];
+	__u64 addr[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1); /* set when it is loaded */
+} weir_changes SEC(".maps");
 
 /* Whether the rule of a half says `pflow`. */
 static __always_inline bool weir_state_is_exported(weir_line *s, __u32 slot)
@@ -93,6 +118,35 @@ __noinline int weir_event_end(__u32 slot, __u32 cpu)
 	}
 	bpf_ringbuf_submit(event, 0);
 	return 0;
+}
+
+/* False if there is no room. Nobody is woken: who reads the ring looks often. */
+__noinline int weir_change_tell(__u32 slot, __u32 kind)
+{
+	weir_line *s = weir_at(struct weir_state, weir_fw_control()->states_at) + slot;
+	struct weir_fw_change *change;
+
+	change = bpf_ringbuf_reserve(&weir_changes, sizeof(*change), 0);
+	if (!change)
+		return false;
+	__builtin_memset(change->account, 0, sizeof(change->account) + sizeof(change->addr));
+	change->kind = kind;
+	change->slot = slot;
+	weir_event_words(change->line, (__u64 __weir_arena *)s, 8);
+	if (weir_uses_account(s))
+		weir_event_words(change->account, (__u64 __weir_arena *)weir_account_at(slot), 4);
+	if (s->control & WEIR_STATE_IPV6)
+		weir_event_addresses(change->addr, s->addr[1]);
+	bpf_ringbuf_submit(change, WEIR_RINGBUF_NO_WAKEUP);
+	return true;
+}
+
+/* A record that the other firewall has is about to end. */
+static __always_inline void weir_change_end(__u32 slot, __u32 control, __u32 cpu)
+{
+	if (control & WEIR_STATE_ACKED && weir_fw_control()->sync_out &&
+	    !weir_change_tell(slot, WEIR_FW_EVENT_GONE))
+		weir_fw_table_counters(cpu)->sync_lost++;
 }
 
 #endif /* WEIR_FW_EVENT_H */

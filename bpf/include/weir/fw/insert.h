@@ -74,6 +74,14 @@ static __always_inline __u32 weir_bucket_add_family(weir_line *s, __u32 slot, __
 	return weir_alias_attach(s, control, 1, d->alias);
 }
 
+/* What a half's interface says of who has sent the record. */
+static __always_inline __u32 weir_is_sent_half(weir_line *s, __u32 half)
+{
+	__u32 sent = s->interface[half] & WEIR_STATE_IMPORTED_MASK;
+
+	return sent == WEIR_STATE_IMPORTED ? sent : 0;
+}
+
 /* Of what weir_bucket_add_half() does. */
 #define WEIR_ADD_REVERSE (1 << 0) /* the packet is one from the record's other end */
 #define WEIR_ADD_TRACKED (1 << 1) /* its source counts the half */
@@ -91,16 +99,19 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	weir_line *s = weir_state_line(slot);
 
 	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
-	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
+	control |= WEIR_STATE_DIRTY | (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A);
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
 	if (d->flags & (WEIR_DECISION_LOG_ALL | WEIR_DECISION_COUNTED | WEIR_DECISION_RATED))
 		control |= WEIR_STATE_WATCHED;
 	if (d->scrub & ~WEIR_SCRUB_SYNS)
 		control |= WEIR_STATE_SCRUB;
-	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
+	/* It stays what it is whoever has sent it. */
+	bound = weir_is_sent_half(s, half);
+	s->interface[half] = (weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK) | bound;
 	if (d->gateway | d->gateway_back)
 		weir_bucket_give_gateways(s, p, d, reverse);
 	if (how & WEIR_ADD_TRACKED) {
+		s->interface[half] &= WEIR_STATE_INTERFACE_MASK;
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
 		if (weir_source_is_global(d))
 			s->interface[half] |= WEIR_STATE_SOURCE_GLOBAL;
@@ -225,6 +236,7 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 		p, d, slot, control, d->flags & WEIR_DECISION_SOURCE_TRACK ? WEIR_ADD_TRACKED : 0);
 	weir_bucket_count_in(d->alias ? weir_state_line(d->alias) : s, slot, 0, p->ip_bytes);
 	weir_bucket_hang(line, s, slot, control, is_first);
+	weir_dirty_hint(slot);
 	weir_bucket_report(s, slot, control, 0, p, hit);
 	hit->flags |= WEIR_HIT_TRACKED;
 	return 0;
@@ -272,7 +284,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 		weir_source_leave(slot, half);
 	if (s->control & WEIR_STATE_TRACKED)
 		s->wscale[0] &= ~WEIR_WSCALE_COUNTED(half);
-	s->interface[half] = 0;
+	s->interface[half] = weir_is_sent_half(s, half);
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
 	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE);
@@ -348,6 +360,7 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 			weir_bucket_drop_half(s, slot, half);
 		s->control = weir_bucket_add_half(
 			p, d, slot, s->control, reverse | (is_tracked ? WEIR_ADD_TRACKED : 0));
+		weir_dirty_hint(slot);
 	}
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	return 0;

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 18,
+	WEIR_FW_LAYOUT_VERSION = 19,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -63,6 +63,8 @@ enum weir_fw_constant {
 	WEIR_FW_RULE_NONE = 0xfffff,
 	/* Tags that states can keep: the numbers 1 to this. */
 	WEIR_FW_TAG_COUNT_MAX = 15,
+	/* Slots that one byte of `dirty_at` stands for: 256. */
+	WEIR_FW_DIRTY_SHIFT = 8,
 };
 
 /*
@@ -129,6 +131,20 @@ enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_FAMILIES = 1 << 3,
 };
 
+/* weir_fw_control.sync_out: states go to another firewall. */
+enum weir_fw_sync_out {
+	WEIR_FW_SYNC_OUT_TELLS = 1 << 0, /* ends of those that it has are told (event.h) */
+	/* All that are there are sent, by their slots: one that moves may have to be sent again. */
+	WEIR_FW_SYNC_OUT_ALL = 1 << 1,
+};
+
+/* weir_fw_control.sync_in: states come from another firewall. */
+enum weir_fw_sync_in {
+	WEIR_FW_SYNC_IN_LIVE = 1 << 0,
+	WEIR_FW_SYNC_IN_ODD = 1 << 1, /* those that it has sent since its bulk began are odd */
+	WEIR_FW_SYNC_IN_ALL = 1 << 2, /* a bulk is under way: it may still send the others */
+};
+
 /* weir_fw_control.stages: how packets are judged, and frames leave (stage.h). */
 enum weir_fw_stages_kind {
 	WEIR_FW_STAGES_ONE, /* at once, by bpf_redirect() */
@@ -151,7 +167,10 @@ struct weir_fw_control {
 	__u32 zero;		/* always 0, which the verifier does not know: see loop.h */
 	__u64 index;		/* buckets in use, and a mask above: table.h; never 0 */
 	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
-	__u32 hot_unused[5];
+	__u32 sync_out;		/* WEIR_FW_SYNC_OUT_* */
+	__u32 sync_in;		/* WEIR_FW_SYNC_IN_* */
+	__u32 dirty_at;		/* a byte for 256 slots: not 0 if one may be DIRTY */
+	__u32 hot_unused[2];
 
 	/* Where the regions are. Set once. */
 	__u32 counters_at;	/* struct weir_fw_cpu for each possible CPU */
@@ -262,6 +281,10 @@ enum weir_state_constant {
 	WEIR_STATE_INTERFACE_MASK = 0x3f, /* the slot */
 	WEIR_STATE_SOURCE_GLOBAL = 0x40,  /* `source-track global` */
 	WEIR_STATE_SOURCE_TRACKED = 0x80, /* counted in its source's node */
+	/* GLOBAL without TRACKED. Of half A's: another firewall has sent the record; then, of half
+	 * B's: in an odd bulk (WEIR_FW_SYNC_IN_ODD) */
+	WEIR_STATE_IMPORTED = 0x40,
+	WEIR_STATE_IMPORTED_MASK = 0xc0,
 	/* weir_state.next_hop[] */
 	WEIR_STATE_NEXT_HOP_MASK = 0xfff, /* the index */
 	WEIR_STATE_GATEWAY_SHIFT = 12,	  /* and above it the number of a gateway */
@@ -548,6 +571,7 @@ struct weir_fw_table_counters {
 	__u64 port_probes;	/* ports that were looked at for them */
 	__u64 events_lost;	/* ends of states with `pflow` that found no room in the ring */
 	__u64 uncounted;	/* no room for counters of another entry of a table */
+	__u64 sync_lost;	/* ends of states that were sent, without room in the ring */
 };
 
 struct weir_fw_cpu {

@@ -90,15 +90,23 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 }
 
 /* UDP, ICMP queries and all else: who has sent, and whether the other end answered. */
-static __always_inline __u32 weir_bucket_track_other(weir_line *s, __u32 control, __u32 reverse,
+static __always_inline __u32 weir_bucket_track_other(weir_line *s, __u32 slot, __u32 reverse,
 						     __u32 tick)
 {
-	if (s->phase[reverse] < WEIR_PHASE_SINGLE)
+	bool is_changed = s->control & WEIR_STATE_FIRST;
+
+	if (s->phase[reverse] < WEIR_PHASE_SINGLE) {
 		s->phase[reverse] = WEIR_PHASE_SINGLE;
-	if (s->phase[!reverse] == WEIR_PHASE_SINGLE)
+		is_changed = true;
+	}
+	if (s->phase[!reverse] == WEIR_PHASE_SINGLE) {
 		s->phase[!reverse] = WEIR_PHASE_MULTIPLE;
+		is_changed = true;
+	}
+	if (is_changed)
+		weir_dirty_mark(slot);
 	s->last_tick = tick;
-	return control & ~WEIR_STATE_FIRST;
+	return s->control & ~WEIR_STATE_FIRST;
 }
 
 /* Finds a record that is not the first of its bucket, or has IPv6 addresses. */
@@ -169,17 +177,17 @@ static __always_inline bool weir_state_is_tracked_here(const struct weir_fw_pack
 	       !weir_state_was_judged(p);
 }
 
-/* Tracks a packet of a record that was found; returns what weir_tcp_track() does. */
+/* Tracks a packet of a record that was found; returns what weir_tcp_follow() does. */
 static __always_inline int weir_bucket_track(const struct weir_fw_packet *p, weir_line *s,
 					     __u32 slot, __u32 reverse)
 {
 	if (p->protocol == WEIR_PROTOCOL_TCP) {
-		int result = weir_tcp_track(p, slot, reverse);
+		int result = weir_tcp_follow(p, slot, reverse);
 
 		if (result)
 			return result;
 	} else {
-		s->control = weir_bucket_track_other(s, s->control, reverse, p->tick);
+		s->control = weir_bucket_track_other(s, slot, reverse, p->tick);
 	}
 	weir_bucket_count(s, slot, reverse, p->ip_bytes);
 	return WEIR_TCP_FITS;

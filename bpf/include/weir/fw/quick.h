@@ -45,8 +45,8 @@ struct weir_quick {
 };
 
 /*
- * Tracks a segment without SYN, FIN or RST of a record whose both ends are established. Of its
- * descriptor only that is filled in which tracking reads.
+ * Tracks a segment without SYN, FIN or RST of a record whose both ends are established, and stay
+ * so. Of its descriptor only that is filled in which tracking reads.
  */
 static __always_inline int weir_quick_tcp(struct xdp_md *ctx, __u32 slot, __u32 reverse, __u32 tick)
 {
@@ -182,11 +182,13 @@ static __always_inline __u32 weir_quick_track(struct xdp_md *ctx, const struct w
 	if (q->ip->protocol == WEIR_PROTOCOL_TCP) {
 		if (s->phase[0] != WEIR_TCPS_ESTABLISHED ||
 		    s->phase[1] != WEIR_TCPS_ESTABLISHED ||
+		    /* The longer way learns where it is, and counts connections. */
+		    !s->seq[!(reverse & 1)].lo || !(s->wscale[0] & WEIR_WSCALE_CONNECTED) ||
 		    weir_quick_tcp(ctx, slot, reverse, tick) != WEIR_TCP_FITS)
 			return 0;
 		control = s->control;
 	} else {
-		control = weir_bucket_track_other(s, s->control, reverse, tick);
+		control = weir_bucket_track_other(s, slot, reverse, tick);
 	}
 	weir_bucket_count_in(counter, slot, reverse, q->ip_bytes);
 	weir_fw_table_counters(q->cpu)->searches++;

@@ -12,7 +12,14 @@ enum weir_fw_sweep_mode {
 	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
 	WEIR_SWEEP_SPLIT,	/* the index gets buckets, one by one, until there are `to` */
 	WEIR_SWEEP_JOIN,	/* it loses its last ones, until there are `to` */
-	WEIR_SWEEP_RESTORE,	/* a state that was stored is made again: restore.h */
+	/* Requests of these two stand one behind the other, `to` of the first one: restore.h */
+	WEIR_SWEEP_RESTORE,	/* a state that was stored is made again */
+	WEIR_SWEEP_GONE,	/* a state that another firewall has sent ends */
+	WEIR_SWEEP_COPY,	/* records become events: copy.h; `to` slots follow the request */
+	WEIR_SWEEP_STAMP,	/* what another firewall has sent lives on as if it were used now */
+	/* The same: what it has not sent since its bulk began ends if `rule` says so and no packet
+	 * came since the tick `port[0]`; else it becomes one of this firewall. */
+	WEIR_SWEEP_FORGET,
 };
 
 /* What became of that: weir_fw_sweep.next. */
@@ -22,6 +29,9 @@ enum weir_fw_restored {
 	WEIR_RESTORED_LIMIT,	/* `set limit states` */
 	WEIR_RESTORED_MEMORY,	/* no slot has memory */
 	WEIR_RESTORED_BUSY,	/* the bucket's lock was not to be had */
+	WEIR_RESTORED_UPDATED,	/* the other firewall has sent it before */
+	WEIR_RESTORED_ENDED,
+	WEIR_RESTORED_ABSENT,	/* what is to end is not there, or is one of this firewall */
 };
 
 enum weir_fw_sweep_constant {
@@ -32,6 +42,14 @@ enum weir_fw_sweep_constant {
 	WEIR_SWEEP_EITHER_WAY = 1 << 25,
 	/* The first end is that of a translation's outside: an address that rules have given. */
 	WEIR_SWEEP_OUTSIDE = 1 << 26,
+	/* Of RESTORE: another firewall sends it, and in an odd bulk. Of COPY: also what has not
+	 * changed. */
+	WEIR_SWEEP_IMPORT = 1 << 27,
+	WEIR_SWEEP_ODD = 1 << 28,
+	WEIR_SWEEP_ALL = 1 << 29,
+	/* Requests in a row, and slots of COPY. */
+	WEIR_SWEEP_GROUP_MAX = 16,
+	WEIR_SWEEP_SLOTS_MAX = 256,
 	/* The request stands behind room for an Ethernet header. */
 	WEIR_SWEEP_AT = 16,
 	/* One run ends about then: its CPU handles no packets meanwhile. */
@@ -66,7 +84,7 @@ struct weir_fw_sweep {
 	__u32 removed;
 	__u32 busy;
 	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are;
-				 * RESTORE: WEIR_RESTORED_* */
+				 * RESTORE, GONE: WEIR_RESTORED_*; COPY: slots that are done */
 	__u32 answer_unused[4];
 };
 

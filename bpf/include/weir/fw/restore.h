@@ -3,7 +3,8 @@
  * A state that was stored becomes one again: a record with all that is known of it, in one step,
  * under the lock of its bucket as the data path takes it. `set limit states` holds, less what is
  * reserved for rules with `reserve`, and a record with the same ends, inside or on the wire, stays
- * as it is. What it never does: it translates nothing, and counts for no source.
+ * as it is, but one that another firewall has sent before (WEIR_SWEEP_IMPORT, update.h). What it
+ * never does: it translates nothing, and counts for no source.
  */
 #ifndef WEIR_FW_RESTORE_H
 #define WEIR_FW_RESTORE_H
@@ -13,6 +14,7 @@
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/update.h>
 
 /* What of a control word a request may say. */
 #define WEIR_RESTORE_FLAGS                                                                      \
@@ -115,6 +117,13 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 			weir_half_give(s, slot, control, i, r->half[i]);
 	}
 	weir_restore_account(r, s, slot, is_tcp);
+	if (r->flags & WEIR_SWEEP_IMPORT) {
+		weir_update_sender(r, s);
+		if (is_tcp && !(control & WEIR_STATE_SLOPPY) && weir_update_is_open(r->phase))
+			weir_update_relearn(s);
+	} else {
+		control |= WEIR_STATE_DIRTY;
+	}
 	if (is_tcp && !(s->wscale[0] & WEIR_WSCALE_CONNECTED))
 		__sync_fetch_and_add(&weir_fw_control()->half_open_count, 1);
 	return control | weir_bucket_address(s, slot, addresses, p);
@@ -144,6 +153,8 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 	s = weir_state_line(slot);
 	control = weir_restore_fill(r, p, slot, addresses);
 	weir_bucket_hang(line, s, slot, control, is_first);
+	if (control & WEIR_STATE_DIRTY)
+		weir_dirty_hint(slot);
 	weir_restore_count(r, p);
 	weir_fw_table_counters(p->cpu)->inserts++;
 	return WEIR_RESTORED_MADE;
@@ -157,16 +168,29 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
 	__u64 limit = image->state_limit, reserved = image->reserved_count;
 	int result = WEIR_RESTORED_PRESENT;
+	__u64 found = WEIR_FOUND_NONE;
 	__u32 home;
 
 	weir_restore_key(r, p, ruleset);
 	home = weir_state_lock_bucket(p->hash, p->cpu);
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return WEIR_RESTORED_BUSY;
-	if (weir_state_line(home)->control & WEIR_STATE_LIVE &&
-	    (weir_bucket_find(p, home, false) != WEIR_FOUND_NONE ||
-	     weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
-		goto unlock;
+	if (weir_state_line(home)->control & WEIR_STATE_LIVE) {
+		found = weir_bucket_find(p, home, false);
+		if (found < WEIR_FOUND_REVERSE && r->flags & WEIR_SWEEP_IMPORT &&
+		    weir_is_imported(weir_state_line((__u32)found))) {
+			result = weir_update(r, p, (__u32)found);
+			if (result != WEIR_RESTORED_ABSENT)
+				goto unlock;
+			/* A connection that is over; this one is another. */
+			weir_bucket_remove(home, (__u32)found, p->cpu);
+			result = WEIR_RESTORED_PRESENT;
+			found = WEIR_FOUND_NONE;
+		}
+		if (found != WEIR_FOUND_NONE ||
+		    weir_bucket_find(p, home, true) != WEIR_FOUND_NONE)
+			goto unlock;
+	}
 	result = WEIR_RESTORED_LIMIT;
 	limit = limit > reserved ? limit - reserved : 0;
 	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
@@ -176,6 +200,48 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 unlock:
 	weir_state_unlock(home, weir_state_line(home)->control);
 	return result;
+}
+
+/* Ends a record that another firewall has sent, and not another one: WEIR_RESTORED_*. */
+__noinline int weir_restore_end(const struct weir_fw_sweep *r __arg_nonnull,
+				struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
+{
+	int result = WEIR_RESTORED_ABSENT;
+	__u64 found = WEIR_FOUND_NONE;
+	__u32 home;
+
+	weir_restore_key(r, p, ruleset);
+	home = weir_state_lock_bucket(p->hash, p->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return WEIR_RESTORED_BUSY;
+	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
+		found = weir_bucket_find(p, home, false);
+	if (found < WEIR_FOUND_REVERSE && weir_is_imported(weir_state_line((__u32)found))) {
+		weir_bucket_remove(home, (__u32)found, p->cpu);
+		result = WEIR_RESTORED_ENDED;
+	}
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return result;
+}
+
+/* One request after the other, as long as they stand there. */
+__noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
+				  __u32 ruleset)
+{
+	struct weir_fw_sweep *r = &scratch->sweep;
+	__u32 i, at = WEIR_SWEEP_AT, count = r->to;
+
+	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
+		if (i >= count || bpf_xdp_load_bytes(ctx, at, r, sizeof(*r)))
+			break;
+		r->next = r->mode == WEIR_SWEEP_GONE ?
+				  weir_restore_end(r, &scratch->quoted, ruleset) :
+				  weir_restore(r, &scratch->quoted, ruleset);
+		if (bpf_xdp_store_bytes(ctx, at, r, sizeof(*r)))
+			return false;
+		at += sizeof(*r);
+	}
+	return true;
 }
 
 #endif /* WEIR_FW_RESTORE_H */

@@ -37,7 +37,7 @@ struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
 	__u32 rule[2];		/* rules of half A and of half B, only with WEIR_HIT_WATCHED */
 	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement. Of WEIR_HIT_PROXIED else: the record's
-	 * number, and that of the SYN that may wait */
+	 * number, and that of the SYN that may wait. */
 	__u32 numbers[2];
 	__be32 wire[4];		/* WEIR_HIT_TRANSLATED: source where the packet leaves */
 	__be16 wire_port;

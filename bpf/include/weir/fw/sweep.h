@@ -11,6 +11,7 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/clock.h>
+#include <weir/fw/copy.h>
 #include <weir/fw/index.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
@@ -187,6 +188,32 @@ static __always_inline bool weir_sweep_is_stale(weir_line *s, __u32 generation)
 	       !weir_state_is_proxied(s);
 }
 
+static __always_inline bool weir_sweep_is_over(weir_line *s, __u32 control,
+					       const struct weir_sweep_run *run)
+{
+	return !weir_is_kept(s) &&
+	       weir_state_expired(s, control, run->ruleset, run->now, run->state_count);
+}
+
+/* What another firewall has sent, when it is there no longer. Returns whether the record goes. */
+__noinline int weir_sweep_sent(const struct weir_fw_sweep *r __arg_nonnull, __u32 slot, __u32 now)
+{
+	weir_line *s = weir_state_line(slot);
+
+	if (!weir_is_imported(s))
+		return false;
+	if (r->mode == WEIR_SWEEP_STAMP) {
+		s->last_tick = now;
+		return false;
+	}
+	if (weir_imported_in(s) == (weir_fw_control()->sync_in & WEIR_FW_SYNC_IN_ODD))
+		return false;
+	if (r->rule && (__s32)(s->last_tick - r->port[0]) <= 0)
+		return true;
+	weir_import_end(s);
+	return false;
+}
+
 /* Whether a record has to go; forgets a next hop that is too old. */
 __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 				const struct weir_sweep_run *run __arg_nonnull, __u32 slot)
@@ -200,7 +227,9 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 		s->generation = 0;
 	}
 	if (r->mode == WEIR_SWEEP_EXPIRE)
-		return weir_state_expired(s, control, run->ruleset, run->now, run->state_count);
+		return weir_sweep_is_over(s, control, run);
+	if (r->mode == WEIR_SWEEP_STAMP || r->mode == WEIR_SWEEP_FORGET)
+		return weir_sweep_sent(r, slot, run->now);
 	if (r->mode == WEIR_SWEEP_UNTRACK) {
 		weir_sweep_untrack(r, s, control);
 		return false;
@@ -327,8 +356,7 @@ __noinline int weir_sweep_peek(const struct weir_fw_sweep *r __arg_nonnull,
 		}
 		if (weir_sweep_is_stale(s, run->generation))
 			return false;
-		if (is_expiring ? weir_state_expired(s, control, run->ruleset, run->now,
-						     run->state_count) :
+		if (is_expiring ? weir_sweep_is_over(s, control, run) :
 				  weir_sweep_fits(r, s, slot, control))
 			return false;
 		run->stay++;
@@ -443,11 +471,13 @@ int weir_fw_sweep(struct xdp_md *ctx)
 	r = &scratch->sweep;
 	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
 		return XDP_ABORTED;
+	if (r->mode == WEIR_SWEEP_RESTORE || r->mode == WEIR_SWEEP_GONE)
+		return weir_restore_group(ctx, scratch, run.ruleset) ? XDP_PASS : XDP_ABORTED;
 	r->live = r->removed = r->busy = 0;
 	if (r->mode == WEIR_SWEEP_SPLIT || r->mode == WEIR_SWEEP_JOIN) {
 		weir_sweep_index(r, &run);
-	} else if (r->mode == WEIR_SWEEP_RESTORE) {
-		r->next = weir_restore(r, &scratch->quoted, run.ruleset);
+	} else if (r->mode == WEIR_SWEEP_COPY) {
+		r->next = weir_copy(ctx, r);
 	} else {
 		if (r->to > (__u32)weir_index())
 			r->to = (__u32)weir_index();

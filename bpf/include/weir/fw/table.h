@@ -17,6 +17,7 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/counters.h>
+#include <weir/fw/dirty.h>
 #include <weir/fw/event.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
@@ -29,10 +30,6 @@
 #define WEIR_STATE_LIST_SPIN_MAX 1000
 /* Records of a bucket. weir-fw's limits refuse an index so small that chance could lead here. */
 #define WEIR_STATE_CHAIN_MAX 1024
-
-#define weir_read_once(x) (*(volatile typeof(x) *)&(x))
-#define weir_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
-#define weir_compiler_barrier() asm volatile("" ::: "memory")
 
 static __always_inline weir_line *weir_state_line(__u32 slot)
 {
@@ -489,7 +486,12 @@ static __always_inline void weir_bucket_move(__u32 to, __u32 from)
 	}
 	if (control & WEIR_STATE_IPV6)
 		weir_addresses_at(target->addr[1])->owner = to;
+	/* Who sends all records slot by slot may have been at the new one already. */
+	if (weir_fw_control()->sync_out & WEIR_FW_SYNC_OUT_ALL)
+		control |= WEIR_STATE_DIRTY;
 	weir_write_once(target->control, control | WEIR_STATE_LOCK);
+	if (control & WEIR_STATE_DIRTY)
+		weir_dirty_hint(to);
 }
 
 /* A rule that has translated a flow has one state less. */
@@ -553,6 +555,7 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 
 	if (weir_state_is_exported(s, slot))
 		weir_event_end(slot, cpu);
+	weir_change_end(slot, flags, cpu);
 	weir_bucket_close(slot, cpu);
 	if (weir_is_half_open(s, flags))
 		__sync_fetch_and_sub(&control->half_open_count, 1);

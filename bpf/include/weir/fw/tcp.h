@@ -22,7 +22,7 @@
 #define WEIR_SEQ_GEQ(a, b) ((__s32)((a) - (b)) >= 0)
 #define WEIR_SEQ_GT(a, b) ((__s32)((a) - (b)) > 0)
 
-/* What weir_tcp_track() returns besides reasons + 1. */
+/* What weir_tcp_follow() returns besides reasons + 1. */
 #define WEIR_TCP_FITS 0
 /* The connection is over and a new one begins: the record has to go. */
 #define WEIR_TCP_REUSED 0x100
@@ -32,6 +32,8 @@
 #define WEIR_TCP_SEND_RST 0x200
 /* Besides a drop: the sender shall be asked by an ACK whether it still knows the connection. */
 #define WEIR_TCP_CHALLENGE 0x800
+/* Besides all of weir_tcp_track(): the source has one connection more. */
+#define WEIR_TCP_CONNECTS 0x2000
 
 /*
  * One end, where it stands in its record: copies would need more stack than there is below the data
@@ -111,6 +113,25 @@ static __always_inline void weir_tcp_begin(struct weir_tcp_peer *source,
 		WEIR_TCP_HI(source) = reach;
 	if (t->win > WEIR_TCP_WIN(source))
 		WEIR_TCP_WIN(source) = t->win;
+}
+
+/*
+ * Of a connection that another firewall has had so far it is known that it is established, and not
+ * where (restore.h): the first packet of either end says where it is, and what it acknowledges,
+ * where the other one is.
+ */
+__noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+			      __u32 reverse)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 other = !(reverse & 1);
+
+	if (s->seq[other].hi == 1 && s->phase[other] >= WEIR_TCPS_ESTABLISHED &&
+	    p->tcp_flags & WEIR_TCP_ACK && p->ack) {
+		s->seq[other].lo = p->ack;
+		s->seq[other].hi = p->ack + 1;
+	}
+	return 0;
 }
 
 /* What both ways of being let through have in common. */
@@ -249,7 +270,7 @@ static __always_inline bool weir_tcp_connects(weir_line *s, const struct weir_tc
 	return true;
 }
 
-/* Tracks one packet under its bucket's lock. */
+/* Tracks one packet under its bucket's lock, and nothing else that follows from it. */
 __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
 			      __u32 reverse)
 {
@@ -257,7 +278,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	__u32 control = s->control, flags = p->tcp_flags, ack = p->ack;
 	struct weir_tcp_peer source = weir_tcp_peer_of(s, reverse & 1);
 	struct weir_tcp_peer other = weir_tcp_peer_of(s, !(reverse & 1));
-	bool is_in_window = false, is_proxied = false;
+	bool is_in_window = false, is_proxied = false, connects;
 	int result = WEIR_TCP_FITS;
 
 	if (weir_tcp_opens(flags)) {
@@ -286,13 +307,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	if (is_proxied && is_in_window && flags & WEIR_TCP_SYN &&
 	    WEIR_TCP_PHASE(&source) == WEIR_TCPS_SYN_SENT)
 		WEIR_TCP_PHASE(&source) = WEIR_TCPS_ESTABLISHED;
-	if (weir_tcp_connects(s, &source, &other) && control & WEIR_STATE_TRACKED) {
-		int is_over = weir_source_connect(slot, 0, p->tick, p->cpu);
-
-		is_over |= weir_source_connect(slot, 1, p->tick, p->cpu);
-		if (is_over)
-			return WEIR_TCP_OVER;
-	}
+	connects = weir_tcp_connects(s, &source, &other) && control & WEIR_STATE_TRACKED;
 	if (is_in_window) {
 		/* A RST may have completed the handshake before it ends the connection. */
 		if (flags & WEIR_TCP_RST) {
@@ -303,7 +318,34 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 		s->last_tick = p->tick;
 		s->control = control & ~WEIR_STATE_FIRST;
 	}
-	return result;
+	return connects ? result | WEIR_TCP_CONNECTS : result;
+}
+
+/* The phases of both ends, and whether there was a second packet. */
+static __always_inline __u32 weir_tcp_phases(__u32 slot)
+{
+	weir_line *s = weir_state_line(slot);
+
+	return *(__u16 __weir_arena *)s->phase | (s->control & WEIR_STATE_FIRST) << 16;
+}
+
+/* Tracks one packet under its bucket's lock, with what follows from it for others. */
+__noinline int weir_tcp_follow(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+			       __u32 reverse)
+{
+	__u32 before = weir_tcp_phases(slot);
+	int result, is_over;
+
+	if (!weir_state_line(slot)->seq[!(reverse & 1)].lo)
+		weir_tcp_learn(p, slot, reverse);
+	result = weir_tcp_track(p, slot, reverse);
+	if (weir_tcp_phases(slot) != before)
+		weir_dirty_mark(slot);
+	if (!(result & WEIR_TCP_CONNECTS))
+		return result;
+	is_over = weir_source_connect(slot, 0, p->tick, p->cpu);
+	is_over |= weir_source_connect(slot, 1, p->tick, p->cpu);
+	return is_over ? WEIR_TCP_OVER : result & ~WEIR_TCP_CONNECTS;
 }
 
 /* A new record: what is known after its first packet. */

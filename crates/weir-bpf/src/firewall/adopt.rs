@@ -11,8 +11,8 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall,
-    INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
+    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP,
+    Firewall, INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
 };
 use super::{attach, layout, load, tcx};
 use crate::object::LoadError;
@@ -188,6 +188,7 @@ impl Firewall {
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let events = take(&maps, EVENTS_MAP)?.ok_or(AdoptError::Damaged("no ring of events"))?;
+        let changes = take(&maps, CHANGES_MAP)?.ok_or(AdoptError::Damaged("no ring of changes"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
@@ -218,6 +219,7 @@ impl Firewall {
             log,
             overloads,
             events,
+            changes,
             sources,
             counted,
             fragments,
@@ -267,6 +269,7 @@ fn regions(arena: &Arena) -> Result<Regions, AdoptError> {
     });
     let regions = regions.ok_or(AdoptError::Damaged("its regions do not fit its memory"))?;
     let same = regions.states.at == arena.read32(control::STATES_AT)
+        && regions.dirty.at == arena.read32(control::DIRTY_AT)
         && regions.accounts.at == arena.read32(control::ACCOUNTS_AT)
         && regions.heap.at == arena.read32(control::HEAP_AT);
     if same { Ok(regions) } else { Err(AdoptError::Damaged("its regions are elsewhere")) }

@@ -89,6 +89,8 @@ pub struct Regions {
     pub next_hops: Region,
     /// Kept routes: so many times [`KEPT_SET_COUNT`] of [`kept_set`] as there are CPUs.
     pub kept: Region,
+    /// Where states may be marked: a byte for 256 slots.
+    pub dirty: Region,
     /// States: a [`state`] for each slot.
     pub states: Region,
     /// Accounts of states, as many.
@@ -104,10 +106,11 @@ impl Regions {
     #[must_use]
     pub fn slot_count_max(heap_bytes: u32, cpu_count: u32) -> u32 {
         let none = Sizes { bucket_count: 0, overflow_count: 0, heap_bytes, cpu_count };
-        // Lines and accounts both begin on a page of their own.
+        // Lines, accounts and marks all begin on a page of their own.
         let used = Self::plan(none).map_or(ARENA_BYTES, |regions| regions.total_bytes);
-        let left = ARENA_BYTES.saturating_sub(used + 2 * u64::from(PAGE_BYTES));
-        u32::try_from(left / u64::from(Slots::BYTES_EACH)).unwrap_or(u32::MAX)
+        let left = ARENA_BYTES.saturating_sub(used + 3 * u64::from(PAGE_BYTES));
+        let each = (u64::from(Slots::BYTES_EACH) << DIRTY_SHIFT) + 1;
+        u32::try_from((left << DIRTY_SHIFT) / each).unwrap_or(u32::MAX)
     }
 
     /// Lays out regions in the order of the fields, each on a page of its own; `None` if they do
@@ -128,6 +131,7 @@ impl Regions {
         let next_hops = place("next hops", u64::from(NEXT_HOP_COUNT_MAX), next_hop::SIZE_BYTES)?;
         let kept_count = u64::from(sizes.cpu_count) * u64::from(KEPT_SET_COUNT);
         let kept = place("kept routes", kept_count, kept_set::SIZE_BYTES)?;
+        let dirty = place("marks of states", slot_count.div_ceil(1 << DIRTY_SHIFT), 1)?;
         let states = place("states", slot_count, state::SIZE_BYTES)?;
         let accounts = place("accounts of states", slot_count, account::SIZE_BYTES)?;
         let heap = place("rules and tables", u64::from(sizes.heap_bytes), 1)?;
@@ -138,6 +142,7 @@ impl Regions {
             ifslots,
             next_hops,
             kept,
+            dirty,
             states,
             accounts,
             heap,
@@ -147,13 +152,14 @@ impl Regions {
 
     /// All regions, in their order.
     #[must_use]
-    pub fn all(&self) -> [&Region; 8] {
+    pub fn all(&self) -> [&Region; 9] {
         [
             &self.counters,
             &self.interfaces,
             &self.ifslots,
             &self.next_hops,
             &self.kept,
+            &self.dirty,
             &self.states,
             &self.accounts,
             &self.heap,

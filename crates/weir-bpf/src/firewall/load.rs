@@ -11,9 +11,9 @@ use weir_wire::random::splitmix64;
 use super::index::Moving;
 use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP, Firewall,
-    INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP,
-    layout, tcx,
+    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP,
+    Firewall, INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP,
+    SWEEP, layout, tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -32,6 +32,8 @@ pub struct Options {
     pub log_bytes: u32,
     /// Room for ends of states that were not read yet, bytes: as of log records.
     pub event_bytes: u32,
+    /// Room for copies of states, and their ends, that were not read yet, bytes: as of log records.
+    pub change_bytes: u32,
 }
 
 /// Why the firewall could not be loaded.
@@ -136,6 +138,8 @@ impl Firewall {
         overloads.map_err(FirewallError::Renew)?;
         let events = self.event_reader().and_then(|mut ring| ring.read(Duration::ZERO));
         events.map_err(FirewallError::Renew)?;
+        let changes = self.change_reader().and_then(|mut ring| ring.read(Duration::ZERO));
+        changes.map_err(FirewallError::Renew)?;
         Ok(())
     }
 }
@@ -166,6 +170,7 @@ struct Programs {
     log: MapHandle,
     overloads: MapHandle,
     events: MapHandle,
+    changes: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,
@@ -182,6 +187,7 @@ impl Programs {
             log: object.map(LOG_MAP, 0)?,
             overloads: object.map(OVERLOADS_MAP, 0)?,
             events: object.map(EVENTS_MAP, 0)?,
+            changes: object.map(CHANGES_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
             counted: object.map(COUNTED_MAP, super::counted::VALUE_BYTES)?,
             fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
@@ -198,6 +204,7 @@ impl Programs {
             log,
             overloads,
             events,
+            changes,
             sources,
             counted,
             fragments,
@@ -215,6 +222,7 @@ impl Programs {
             log,
             overloads,
             events,
+            changes,
             sources,
             counted,
             fragments,
@@ -255,6 +263,7 @@ pub(super) fn prepare(
             Some(SOURCES_MAP) => map.set_max_entries(options.source_count_max)?,
             Some(LOG_MAP) => map.set_max_entries(options.log_bytes)?,
             Some(EVENTS_MAP) => map.set_max_entries(options.event_bytes)?,
+            Some(CHANGES_MAP) => map.set_max_entries(options.change_bytes)?,
             Some(SEED_MAP) => {
                 let key = hash_key(options.hash_seed);
                 let seed: Vec<u8> = key.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -281,6 +290,7 @@ fn describe(arena: &Arena, regions: &Regions, slots: Slots) {
         (control::IFSLOTS_AT, regions.ifslots.at),
         (control::NEXT_HOPS_AT, regions.next_hops.at),
         (control::KEPT_AT, regions.kept.at),
+        (control::DIRTY_AT, regions.dirty.at),
         (control::STATES_AT, regions.states.at),
         (control::ACCOUNTS_AT, regions.accounts.at),
         (control::HEAP_AT, regions.heap.at),

@@ -70,6 +70,15 @@ impl Firewall {
         Reader::open(&self.overloads).map(OverloadReader)
     }
 
+    /// Opens the ring buffer of copies of states, and of the ends of those that another firewall
+    /// has (`struct weir_fw_change`). Nobody is woken by what comes there.
+    ///
+    /// # Errors
+    /// What the system returned when the buffer was mapped.
+    pub fn change_reader(&self) -> io::Result<EventReader> {
+        Reader::open(&self.changes).map(EventReader)
+    }
+
     /// Opens the ring buffer of states that ended.
     ///
     /// # Errors
@@ -80,8 +89,8 @@ impl Firewall {
 }
 
 impl EventReader {
-    /// The events that have come (`struct weir_fw_event`), waiting for the first one for at most
-    /// `timeout`.
+    /// The events that have come (`struct weir_fw_event`, or `weir_fw_change`), waiting for the
+    /// first one for at most `timeout`.
     ///
     /// # Errors
     /// What the system returned; an interrupted wait is no error.

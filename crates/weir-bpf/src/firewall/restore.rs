@@ -1,6 +1,8 @@
-//! Has the sweeping program make a state again that was stored: `bpf/include/weir/fw/restore.h`.
+//! Has the sweeping program make a state again that was stored, or that another firewall has:
+//! `bpf/include/weir/fw/restore.h`.
 //!
 //! Its bucket is locked as the data path does; what is there already, and `set limit states`, win.
+//! What another firewall has sent before is brought up to date, and ends as it says so.
 
 use std::io;
 use std::net::IpAddr;
@@ -54,7 +56,30 @@ pub enum Outcome {
     Memory,
     /// Its bucket's lock was not to be had.
     Busy,
+    /// It was sent before, and is as it is sent now.
+    Updated,
+    /// It was sent before, and has ended.
+    Ended,
+    /// What is to end is not there, or was not sent by another firewall.
+    Absent,
 }
+
+/// What another firewall says of one of its states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Import {
+    /// It is so.
+    State(Restored),
+    /// It has ended.
+    Gone {
+        /// As [`Restored::ends`].
+        ends: [(IpAddr, u16); 2],
+        /// IP protocol.
+        protocol: u8,
+    },
+}
+
+/// States of one call at most that take one run of the program.
+pub const GROUP_MAX: usize = layout::SWEEP_GROUP_MAX as usize;
 
 /// What of a record's control word a request may say, but for the timeout table.
 const FLAGS: u32 = layout::STATE_HALF_A
@@ -84,16 +109,26 @@ fn put(words: &mut Words, at: u32, bytes: &[u8]) {
     }
 }
 
-fn request(state: &Restored) -> Words {
-    use layout::sweep;
+/// A request about a state, alone in its run.
+fn about(mode: u32, ends: [(IpAddr, u16); 2], protocol: u8) -> io::Result<Words> {
+    if ends[0].0.is_ipv4() != ends[1].0.is_ipv4() {
+        return Err(io::Error::other("a state's ends are of two families"));
+    }
     let mut words = [0; WORDS];
-    let version = if state.ends[0].0.is_ipv4() { 4 } else { 6 };
-    words[word::MODE] = layout::SWEEP_RESTORE;
-    words[word::FLAGS] = version | u32::from(state.protocol) << layout::SWEEP_PROTOCOL_SHIFT;
-    for (end, (address, port)) in state.ends.into_iter().enumerate() {
+    let version = if ends[0].0.is_ipv4() { 4 } else { 6 };
+    words[word::MODE] = mode;
+    words[word::TO] = 1;
+    words[word::FLAGS] = version | u32::from(protocol) << layout::SWEEP_PROTOCOL_SHIFT;
+    for (end, (address, port)) in ends.into_iter().enumerate() {
         words[word::PORT + end] = u32::from(port.to_be());
         put_address(&mut words[word::ADDRESS + 4 * end..], bytes_of(address));
     }
+    Ok(words)
+}
+
+fn request(state: &Restored) -> io::Result<Words> {
+    use layout::sweep;
+    let mut words = about(layout::SWEEP_RESTORE, state.ends, state.protocol)?;
     let control = state.flags & FLAGS | u32::from(state.profile) << layout::STATE_PROFILE_SHIFT;
     put(&mut words, sweep::CONTROL, &control.to_ne_bytes());
     put(&mut words, sweep::CREATED_TICK, &state.created_tick.to_ne_bytes());
@@ -109,7 +144,21 @@ fn request(state: &Restored) -> Words {
     put(&mut words, sweep::PHASE, &state.phase);
     put(&mut words, sweep::WSCALE, &state.wscale);
     put(&mut words, sweep::INTERFACE, &state.interfaces);
-    words
+    Ok(words)
+}
+
+fn outcome(answer: u32) -> io::Result<Outcome> {
+    match answer {
+        layout::RESTORED_MADE => Ok(Outcome::Made),
+        layout::RESTORED_PRESENT => Ok(Outcome::Present),
+        layout::RESTORED_LIMIT => Ok(Outcome::Limit),
+        layout::RESTORED_MEMORY => Ok(Outcome::Memory),
+        layout::RESTORED_BUSY => Ok(Outcome::Busy),
+        layout::RESTORED_UPDATED => Ok(Outcome::Updated),
+        layout::RESTORED_ENDED => Ok(Outcome::Ended),
+        layout::RESTORED_ABSENT => Ok(Outcome::Absent),
+        other => Err(io::Error::other(format!("the sweeping program answered {other}"))),
+    }
 }
 
 impl Firewall {
@@ -118,17 +167,44 @@ impl Firewall {
     /// # Errors
     /// What the kernel returned, or that the ends are of two families.
     pub fn restore(&self, state: &Restored) -> io::Result<Outcome> {
-        if state.ends[0].0.is_ipv4() != state.ends[1].0.is_ipv4() {
-            return Err(io::Error::other("a state's ends are of two families"));
+        outcome(self.sweep_once(&request(state)?)?[word::NEXT])
+    }
+
+    /// Takes in what another firewall says of its states, in its order, since a bulk began that is
+    /// odd or even; gives what became of each.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn import(&self, imports: &[Import], is_odd: bool) -> io::Result<Vec<Outcome>> {
+        let flags = layout::SWEEP_IMPORT | if is_odd { layout::SWEEP_ODD } else { 0 };
+        let mut outcomes = Vec::with_capacity(imports.len());
+        for group in imports.chunks(GROUP_MAX) {
+            let mut words = Vec::with_capacity(WORDS * GROUP_MAX);
+            for import in group {
+                let mut one = match import {
+                    Import::State(state) => request(state)?,
+                    Import::Gone { ends, protocol } => about(layout::SWEEP_GONE, *ends, *protocol)?,
+                };
+                one[word::TO] = u32::try_from(group.len()).map_err(io::Error::other)?;
+                one[word::FLAGS] |= flags;
+                words.extend(one);
+            }
+            let answers = self.sweep_frame(&words)?;
+            let (answers, _) = answers.as_chunks::<WORDS>();
+            for answer in answers {
+                outcomes.push(outcome(answer[word::NEXT])?);
+            }
         }
-        let answer = self.sweep_once(&request(state))?;
-        match answer[word::NEXT] {
-            layout::RESTORED_MADE => Ok(Outcome::Made),
-            layout::RESTORED_PRESENT => Ok(Outcome::Present),
-            layout::RESTORED_LIMIT => Ok(Outcome::Limit),
-            layout::RESTORED_MEMORY => Ok(Outcome::Memory),
-            layout::RESTORED_BUSY => Ok(Outcome::Busy),
-            other => Err(io::Error::other(format!("the sweeping program answered {other}"))),
-        }
+        Ok(outcomes)
+    }
+
+    /// Says whether another firewall sends its states, whether its bulk is odd, and whether that is
+    /// under way: what it has sent does not expire meanwhile.
+    pub fn keep_imported(&self, is_live: bool, is_odd: bool, is_bulk: bool) {
+        let give = |is_given: bool, flag: u32| if is_given { flag } else { 0 };
+        let flags = give(is_live, layout::SYNC_IN_LIVE)
+            | give(is_odd, layout::SYNC_IN_ODD)
+            | give(is_bulk, layout::SYNC_IN_ALL);
+        self.arena().write32(layout::control::SYNC_IN, flags);
     }
 }

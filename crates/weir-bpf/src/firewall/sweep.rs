@@ -22,6 +22,14 @@ pub enum Mode {
     /// Those go on, and no longer count in the nodes of their sources, whose source fits the
     /// filter's version and `source`.
     Untrack(Filter),
+    /// What another firewall has sent lives on from now as if a packet had come.
+    Stamp,
+    /// What another firewall has sent, and not since its bulk began.
+    Forget {
+        /// Those go of which no packet has come since this tick; the others, and without it all of
+        /// them, become this firewall's.
+        idle_since: Option<u32>,
+    },
 }
 
 /// Which records are killed: those that fit all of it. The default fits all records.
@@ -127,6 +135,13 @@ fn request(mode: Mode, buckets: &Range<u32>) -> Words {
         Mode::Expire => (layout::SWEEP_EXPIRE, Filter::default()),
         Mode::Kill(filter) => (layout::SWEEP_KILL, filter),
         Mode::Untrack(filter) => (layout::SWEEP_UNTRACK, filter),
+        Mode::Stamp => (layout::SWEEP_STAMP, Filter::default()),
+        Mode::Forget { idle_since } => {
+            let mut words = words_of(layout::SWEEP_FORGET, Filter::default(), buckets);
+            words[word::RULE] = u32::from(idle_since.is_some());
+            words[word::PORT] = idle_since.unwrap_or(0);
+            return words;
+        }
     };
     words_of(mode, filter, buckets)
 }
@@ -215,23 +230,26 @@ impl Firewall {
     }
 
     pub(super) fn sweep_once(&self, request: &Words) -> io::Result<Words> {
-        let mut frame = [0; HEADER_BYTES + WORDS * 4];
+        let answer = self.sweep_frame(request)?;
+        let short = || io::Error::other("the sweeping program gave no answer");
+        answer.first_chunk().copied().ok_or_else(short)
+    }
+
+    /// The same with more than one request, or with what follows it.
+    pub(super) fn sweep_frame(&self, request: &[u32]) -> io::Result<Vec<u32>> {
+        let mut frame = vec![0; HEADER_BYTES + request.len() * 4];
         let (pieces, _) = frame[HEADER_BYTES..].as_chunks_mut::<4>();
         for (piece, word) in pieces.iter_mut().zip(request) {
             *piece = word.to_ne_bytes();
         }
-        let mut output = frame;
+        let mut output = frame.clone();
         let (verdict, bytes) = sys::test_run_once(self.sweep.as_fd(), &frame, &mut output)?;
         /// What the program returns when it understood the request: `XDP_PASS`.
         const UNDERSTOOD: u32 = 2;
         if verdict != UNDERSTOOD || bytes != output.len() {
             return Err(io::Error::other("the sweeping program refused its request"));
         }
-        let mut words = [0; WORDS];
         let (pieces, _) = output[HEADER_BYTES..].as_chunks::<4>();
-        for (word, piece) in words.iter_mut().zip(pieces) {
-            *word = u32::from_ne_bytes(*piece);
-        }
-        Ok(words)
+        Ok(pieces.iter().map(|piece| u32::from_ne_bytes(*piece)).collect())
     }
 }

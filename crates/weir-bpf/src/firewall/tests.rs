@@ -11,6 +11,7 @@ mod reuse;
 mod room;
 mod source;
 mod stress;
+mod sync;
 mod table;
 mod tcp;
 
@@ -67,6 +68,7 @@ fn a_million_slots_that_do_not_fit_are_refused() {
         source_count_max: 64,
         log_bytes: 4096,
         event_bytes: 4096,
+        change_bytes: 4096,
     };
     let sizes = Sizes { bucket_count: 1 << 26, overflow_count: 0, heap_bytes: 0, cpu_count: 1 };
     let refused = Firewall::load(&options, sizes, sizes.slots()).map(|_| ());

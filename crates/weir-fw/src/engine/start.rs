@@ -33,6 +33,8 @@ const KERNEL_MIN: (u32, u32) = (6, 12);
 const LOG_BYTES: u32 = 1 << 20;
 /// Room for ends of states that were not read yet: some 12,000.
 const EVENT_BYTES: u32 = 1 << 22;
+/// Room for copies and ends of states that go to another firewall: some 29,000.
+const CHANGE_BYTES: u32 = 1 << 22;
 
 impl Engine {
     /// Starts filtering by a ruleset; gives warnings besides. Where programs of weir run already in
@@ -103,6 +105,7 @@ impl Engine {
             source_count_max: limits::source_places(main.limit("src-nodes")),
             log_bytes: LOG_BYTES,
             event_bytes: EVENT_BYTES,
+            change_bytes: CHANGE_BYTES,
         };
         let firewall = Firewall::load(&load_options, plan.sizes, plan.first());
         let firewall = firewall.map_err(Refused::because)?;

@@ -35,6 +35,7 @@ fn firewall() -> Option<Turn> {
         source_count_max: 64,
         log_bytes: 4096,
         event_bytes: 4096,
+        change_bytes: 4096,
     };
     let sizes =
         Sizes { bucket_count: BUCKETS, overflow_count: 64, heap_bytes: 4096, cpu_count: 64 };

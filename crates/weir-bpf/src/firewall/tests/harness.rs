@@ -25,6 +25,7 @@ pub(super) const OPTIONS: Options = Options {
     source_count_max: 64,
     log_bytes: 4096,
     event_bytes: 4096,
+    change_bytes: 4096,
 };
 
 /// The key that the programs hash with.

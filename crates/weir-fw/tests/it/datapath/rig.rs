@@ -61,6 +61,7 @@ fn load(bucket_count: u32, overflow_count: u32) -> Option<Lent> {
         source_count_max: 1024,
         log_bytes: 1 << 16,
         event_bytes: 1 << 16,
+        change_bytes: 1 << 16,
     };
     let cpu_count = possible_cpu_count();
     let sizes = Sizes { bucket_count, overflow_count, heap_bytes: 1 << 20, cpu_count };

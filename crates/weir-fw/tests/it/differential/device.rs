@@ -107,6 +107,7 @@ fn load(fragment_count_max: u32) -> Result<Option<Lent>, FirewallError> {
         source_count_max: 1 << 16,
         log_bytes: 1 << 16,
         event_bytes: 1 << 16,
+        change_bytes: 1 << 16,
     };
     let sizes = Sizes {
         bucket_count: BUCKET_COUNT,

@@ -1,0 +1,312 @@
+//! What another firewall has to know of states: marks, copies and ends; and what comes from one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use weir_wire::protocol::{TCP, UDP};
+
+use super::audit::audit;
+use super::harness::*;
+use crate::firewall::EventReader;
+use crate::firewall::copies::SLOTS_MAX;
+use crate::firewall::layout::{self, change, phase, state, tcp_phase};
+use crate::firewall::restore::{Import, Outcome, Restored};
+use crate::firewall::sweep::{Filter, Mode};
+
+const FIN: u64 = 1;
+const SYN: u64 = 2;
+const RST: u64 = 4;
+const ACK: u64 = 16;
+
+const CLIENT: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000);
+const SERVER: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
+
+fn control(table: &Table, slot: u32) -> u32 {
+    let at = table.firewall.regions().states.at + slot * state::SIZE_BYTES;
+    table.firewall.arena().read32(at + state::CONTROL)
+}
+
+/// Whether a record is marked, which a hint has to say; unmarks it, by a copy of it.
+fn take_mark(table: &Table, reader: &mut EventReader, slot: u32) -> bool {
+    let is_marked = control(table, slot) & layout::STATE_DIRTY != 0;
+    let mut hints = Vec::new();
+    table.firewall.take_hints(|piece| hints.push(piece));
+    assert_eq!(hints.contains(&(slot >> layout::DIRTY_SHIFT)), is_marked, "hints: {hints:?}");
+    let copied = table.firewall.copy(&[slot], false).unwrap();
+    assert_eq!((copied.done_count, copied.busy_count), (1, 0));
+    let kinds: Vec<u32> = changes(reader).iter().map(|it| it.0).collect();
+    assert_eq!(kinds, if is_marked { vec![layout::EVENT_CHANGED] } else { vec![] });
+    assert_eq!(control(table, slot) & layout::STATE_DIRTY, 0);
+    is_marked
+}
+
+/// Kind, slot and control word of what is in the ring.
+fn changes(reader: &mut EventReader) -> Vec<(u32, u32, u32)> {
+    let word =
+        |bytes: &[u8], at: u32| u32::from_ne_bytes(*bytes[at as usize..].first_chunk().unwrap());
+    let events = reader.read(Duration::ZERO).unwrap();
+    let of = |event: &Vec<u8>| {
+        (word(event, change::KIND), word(event, change::SLOT), word(event, change::LINE))
+    };
+    events.iter().map(of).collect()
+}
+
+fn segment<'a>(table: &'a Table, is_answer: bool, flags: u64, seq: u64, ack: u64) -> Request<'a> {
+    let (src, dst) = if is_answer { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
+    let request = table
+        .request()
+        .ends(src, dst)
+        .set("packet.protocol", TCP.into())
+        .set("packet.tcp_flags", flags)
+        .set("packet.seq", seq)
+        .set("packet.ack", ack)
+        .set("packet.window", 1000)
+        .set("packet.direction", is_answer.into())
+        .set("packet.interface", u64::from(!is_answer));
+    table.call(&request)
+}
+
+#[test]
+fn a_connection_is_marked_when_it_changes_and_not_else() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let mut reader = table.firewall.change_reader().unwrap();
+    let slot = segment(&table, false, SYN, 1000, 0).slot();
+    for (is_answer, flags, seq, ack, is_change) in [
+        (false, SYN, 1000, 0, true),
+        (true, SYN | ACK, 9000, 1001, true),
+        (false, ACK, 1001, 9001, true),
+        (false, ACK, 1001, 9001, false),
+        (true, ACK, 9001, 1001, false),
+        (false, SYN, 5_000_000, 0, false),
+        (false, RST, 7_000_000, 0, false),
+        (false, FIN | ACK, 1001, 9001, true),
+        (false, FIN | ACK, 1001, 9001, false),
+        (true, ACK, 9001, 1002, true),
+        (true, FIN | ACK, 9001, 1002, true),
+        (false, ACK, 1002, 9002, true),
+        (false, ACK, 1002, 9002, false),
+    ] {
+        segment(&table, is_answer, flags, seq, ack);
+        let is_marked = take_mark(&table, &mut reader, slot);
+        assert_eq!(is_marked, is_change, "flags {flags} of {is_answer}, number {seq}");
+    }
+}
+
+#[test]
+fn other_protocols_are_marked_at_the_second_packet_and_at_answers() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let mut reader = table.firewall.change_reader().unwrap();
+    let slot = table.call(&table.request().ends(CLIENT, SERVER)).slot();
+    assert!(take_mark(&table, &mut reader, slot), "a new one");
+    for (is_answer, is_change) in
+        [(false, true), (false, false), (true, true), (false, true), (true, false), (false, false)]
+    {
+        let (src, dst) = if is_answer { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
+        let request = table.request().ends(src, dst).set("packet.direction", is_answer.into());
+        table.call(&request.set("packet.interface", u64::from(!is_answer)));
+        assert_eq!(take_mark(&table, &mut reader, slot), is_change, "{is_answer}");
+    }
+    let half = Table::leaving(table.request().ends(CLIENT, SERVER));
+    assert_eq!(table.call(&half).slot(), slot);
+    assert!(take_mark(&table, &mut reader, slot), "half B");
+    table.call(&half);
+    assert!(!take_mark(&table, &mut reader, slot));
+}
+
+#[test]
+fn ends_are_told_of_what_was_copied_while_somebody_asks() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let firewall = &table.firewall;
+    let mut reader = firewall.change_reader().unwrap();
+    let kill = || firewall.sweep_all(Mode::Kill(Filter::default())).unwrap().removed_count;
+    let make = || table.call(&table.request().ends(CLIENT, SERVER)).slot();
+    for (asks, is_copied, is_event) in
+        [(true, false, false), (false, true, false), (true, true, true)]
+    {
+        firewall.tell_changes(asks, false);
+        let slot = make();
+        if is_copied {
+            assert!(take_mark(&table, &mut reader, slot));
+        }
+        assert_eq!(kill(), 1);
+        let events = changes(&mut reader);
+        assert_eq!(events.len(), usize::from(is_event), "{events:?}");
+        assert!(events.iter().all(|it| it.0 == layout::EVENT_GONE && it.1 == slot));
+    }
+    assert_eq!(firewall.lost_ends(), 0);
+}
+
+#[test]
+fn a_full_ring_ends_copies_and_counts_ends() {
+    let Some(table) = table(256, 256, 1000) else { return };
+    let firewall = &table.firewall;
+    let mut reader = firewall.change_reader().unwrap();
+    firewall.tell_changes(true, false);
+    assert_eq!(table.call(&table.request().set("count", 200)).get("inserts"), 200);
+    let mut slots: Vec<u32> = (0..512).collect();
+    slots.retain(|slot| control(&table, *slot) & layout::STATE_DIRTY != 0);
+    assert_eq!(slots.len(), 200);
+    // The ring of the tests has one page.
+    let first = firewall.copy(&slots, false).unwrap();
+    assert!((20..40).contains(&first.done_count), "{first:?}");
+    let is_marked = |slot: &u32| control(&table, *slot) & layout::STATE_DIRTY != 0;
+    assert!(!slots[..first.done_count].iter().any(is_marked));
+    assert!(slots[first.done_count..].iter().all(is_marked));
+    assert_eq!(firewall.copy(&slots, false).unwrap().done_count, first.done_count);
+    let mut at = changes(&mut reader).len();
+    assert_eq!(at, first.done_count);
+    while at < slots.len() {
+        let copied = firewall.copy(&slots[at..], false).unwrap();
+        assert_eq!(changes(&mut reader).len(), copied.done_count);
+        at += copied.done_count;
+    }
+    assert_eq!(firewall.copy(&slots, false).unwrap().done_count, 200, "nothing is marked");
+    assert_eq!(changes(&mut reader).len(), 0);
+    firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    let event_count = changes(&mut reader).len();
+    assert_eq!(firewall.lost_ends() + event_count as u64, 200);
+    assert!(firewall.copy(&vec![0; SLOTS_MAX + 1], false).is_err());
+}
+
+fn state_of(last: u8, protocol: u8, phase: [u8; 2]) -> Restored {
+    let client = Ipv4Addr::new(10, 0, 0, last);
+    Restored {
+        ends: [(client.into(), 40_000), SERVER],
+        protocol,
+        flags: layout::STATE_HALF_A,
+        profile: 0,
+        halves: [7, 0],
+        interfaces: [1, 0],
+        phase,
+        seq: [[1000, 2000], [9000, 9900]],
+        max_win: [1000; 2],
+        wscale: [if phase[1] >= 4 { layout::WSCALE_CONNECTED } else { 0 }, 0],
+        packets: [10, 20],
+        bytes: [1000, 2000],
+        created_tick: 500,
+        last_tick: 900,
+    }
+}
+
+fn import(table: &Table, import: Import, is_odd: bool) -> Outcome {
+    table.firewall.import(&[import], is_odd).unwrap()[0]
+}
+
+#[test]
+fn what_was_sent_is_updated_and_ends_and_what_is_here_stays() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let first = state_of(1, TCP, [tcp_phase::SYN_SENT, tcp_phase::CLOSED]);
+    assert_eq!(import(&table, Import::State(first), false), Outcome::Made);
+    let both = layout::STATE_HALF_A | layout::STATE_HALF_B;
+    let open = state_of(1, TCP, [tcp_phase::ESTABLISHED; 2]);
+    let open = Restored { flags: both, halves: [7, 8], interfaces: [1, 2], ..open };
+    assert_eq!(import(&table, Import::State(open), false), Outcome::Updated);
+    let look = |flags: u64, seq: u64, ack: u64| {
+        let request = table.request().set("operation", LOOK.into());
+        let request = request.set("packet.protocol", TCP.into()).set("packet.tcp_flags", flags);
+        let request = request.ends(CLIENT, SERVER).set("packet.seq", seq).set("packet.ack", ack);
+        table.call(&request.set("packet.window", 1000))
+    };
+    let found = look(ACK, 77_001_000, 55_009_000);
+    assert_eq!(found.result(), HIT, "the first segment says where it is");
+    assert_eq!((found.word("hit.covered", 0, 1), found.word("hit.covered", 1, 1)), (1, 1));
+    assert_eq!(look(ACK, 77_001_000, 55_009_000).result(), HIT);
+    assert_eq!(look(ACK, 77_001_000, 99_009_000).result(), DROP, "and what follows has to fit");
+    assert_eq!(look(ACK, 1000, 55_009_000).result(), HIT, "without data it may stand anywhere");
+    // Phases never go back.
+    assert_eq!(import(&table, Import::State(first), false), Outcome::Updated);
+    let slot = found.slot();
+    let at = table.firewall.regions().states.at + slot * state::SIZE_BYTES;
+    assert_eq!(table.firewall.arena().read32(at + state::PHASE) & 0xffff, 0x0404);
+    // Over, and another one with the same ends.
+    let over = Restored { phase: [tcp_phase::TIME_WAIT; 2], ..open };
+    assert_eq!(import(&table, Import::State(over), false), Outcome::Updated);
+    assert_eq!(import(&table, Import::State(first), false), Outcome::Made);
+    assert_eq!(table.state_count(), 1);
+
+    let here = Import::State(state_of(2, UDP, [phase::MULTIPLE; 2]));
+    let Import::State(state) = here else { unreachable!() };
+    assert_eq!(table.firewall.restore(&state).unwrap(), Outcome::Made);
+    assert_eq!(import(&table, here, false), Outcome::Present);
+    let gone =
+        |last: u8, protocol| Import::Gone { ends: state_of(last, protocol, [0; 2]).ends, protocol };
+    let outcomes = [gone(1, TCP), gone(1, TCP), gone(2, UDP), gone(3, UDP)];
+    let outcomes = table.firewall.import(&outcomes, false).unwrap();
+    assert_eq!(outcomes, [Outcome::Ended, Outcome::Absent, Outcome::Absent, Outcome::Absent]);
+    assert_eq!((audit(&table.firewall).live, table.state_count()), (1, 1));
+    let v6 = |last| (IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last)), 5);
+    let many: Vec<Import> = (0..40)
+        .map(|last| Import::State(Restored { ends: [v6(last), v6(200)], ..state }))
+        .collect();
+    let outcomes = table.firewall.import(&many, false).unwrap();
+    assert_eq!(outcomes, [Outcome::Made; 40], "more than one group");
+    assert_eq!(table.firewall.import(&many, true).unwrap(), [Outcome::Updated; 40]);
+    assert_eq!((audit(&table.firewall).live, audit(&table.firewall).ipv6), (41, 40));
+}
+
+#[test]
+fn counters_grow_and_windows_of_a_handshake_are_those_that_were_sent() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let half = state_of(1, TCP, [tcp_phase::SYN_SENT, tcp_phase::CLOSED]);
+    assert_eq!(import(&table, Import::State(half), false), Outcome::Made);
+    let slot = segment(&table, false, SYN, 1000, 0).slot();
+    let regions = table.firewall.regions();
+    let account = regions.accounts.at + slot * layout::account::SIZE_BYTES;
+    let packets = |end: u32| {
+        let word = table.firewall.arena().read64(account + layout::account::PACKETS_RULE + end * 8);
+        word & ((1 << layout::ACCOUNT_RULE_SHIFT) - 1)
+    };
+    let more = Restored { packets: [9, 100], ..half };
+    assert_eq!(import(&table, Import::State(more), false), Outcome::Updated);
+    assert_eq!((packets(0), packets(1)), (11, 100), "one has come here");
+    let far = segment(&table, true, SYN | ACK, 5000, 77_000_000);
+    assert_eq!(far.drops("state-mismatch"), 1, "an answer to another number");
+}
+
+#[test]
+fn what_was_sent_lives_as_long_as_its_sender_and_then_by_its_timeouts() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let firewall = &table.firewall;
+    let expired = || firewall.sweep_all(Mode::Expire).unwrap().removed_count;
+    let udp = |last| Import::State(state_of(last, UDP, [phase::MULTIPLE; 2]));
+    table.set_tick(900 + ticks(3600));
+    firewall.keep_imported(true, false, true);
+    assert_eq!(import(&table, udp(1), true), Outcome::Made);
+    assert_eq!(import(&table, udp(2), false), Outcome::Made);
+    let Import::State(here) = udp(3) else { unreachable!() };
+    assert_eq!(firewall.restore(&here).unwrap(), Outcome::Made);
+    assert_eq!(expired(), 1, "the one that is not the other's");
+    firewall.keep_imported(true, false, false);
+    assert_eq!(expired(), 1, "the one of an earlier bulk");
+    firewall.sweep_all(Mode::Stamp).unwrap();
+    firewall.keep_imported(false, false, false);
+    assert_eq!(expired(), 0);
+    table.set_tick(900 + ticks(3600 + 50));
+    assert_eq!((expired(), table.state_count()), (0, 1));
+    table.set_tick(900 + ticks(3600 + 70));
+    assert_eq!((expired(), table.state_count()), (1, 0));
+}
+
+#[test]
+fn what_a_bulk_did_not_bring_ends_or_becomes_this_firewalls() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let firewall = &table.firewall;
+    table.set_tick(2000);
+    let udp = |last| Import::State(state_of(last, UDP, [phase::MULTIPLE; 2]));
+    let all = [udp(1), udp(2), udp(3)];
+    assert_eq!(firewall.import(&all, false).unwrap(), [Outcome::Made; 3]);
+    firewall.keep_imported(true, true, true);
+    assert_eq!(import(&table, udp(1), true), Outcome::Updated);
+    // A packet of the third one came here.
+    let used = table.request().ends((Ipv4Addr::new(10, 0, 0, 3).into(), 40_000), SERVER);
+    assert_eq!(table.call(&used.set("packet.tick", 1500)).result(), HIT);
+    let forget = |idle_since| firewall.sweep_all(Mode::Forget { idle_since }).unwrap();
+    assert_eq!(forget(Some(1400)).removed_count, 1, "the second one is gone");
+    let gone = |last| Import::Gone { ends: state_of(last, UDP, [0; 2]).ends, protocol: UDP };
+    assert_eq!(import(&table, gone(3), true), Outcome::Absent, "it is this firewall's");
+    assert_eq!(import(&table, gone(1), true), Outcome::Ended);
+    assert_eq!(firewall.import(&[udp(4)], false).unwrap(), [Outcome::Made]);
+    assert_eq!(forget(None).removed_count, 0, "without a tick none goes");
+    assert_eq!(import(&table, gone(4), true), Outcome::Absent);
+    assert_eq!(audit(firewall).live, 2);
+}
