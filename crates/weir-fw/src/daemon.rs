@@ -7,6 +7,7 @@
 mod grower;
 mod serve;
 mod sweeper;
+mod sync;
 
 use std::io;
 use std::net::SocketAddr;

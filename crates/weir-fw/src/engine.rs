@@ -11,6 +11,7 @@ pub mod counters;
 mod divert;
 mod document;
 mod elsewhere;
+mod exchanged;
 mod flows;
 mod forwarding;
 mod gateways;
@@ -55,15 +56,18 @@ use typed::TypedTables;
 
 pub(crate) use answers::STATES_TITLE;
 pub(crate) use answers::StatesPrinter;
+pub(crate) use answers::now_tick;
 pub(crate) use clock::{boot_ns, monotonic_ns};
 pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
+pub(crate) use exchanged::{EXCHANGED, Exchanged, SyncCounters};
 pub(crate) use flows::FlowCounters;
 pub(crate) use kill::kill;
 pub use preview::{refusals_of_anchor, refusals_of_whole, unfilterable};
 pub(crate) use sources::kill_sources;
 pub(crate) use stages::Ways;
 pub use status::{stats_text, status_text};
+pub(crate) use stored::{Meaning, StatesStorer};
 
 /// Why something could not be done; nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +123,7 @@ pub struct Engine {
     queues: queues::Made,
     baseline: Totals,
     flow_counters: Arc<FlowCounters>,
+    sync_counters: Arc<SyncCounters>,
     debug: String,
     loader: Loader,
     loaded_unix_s: i64,
@@ -219,6 +224,11 @@ impl Engine {
         &self.flow_counters
     }
 
+    /// What was sent to another firewall, and what has come from one.
+    pub(crate) fn sync_counters(&self) -> &Arc<SyncCounters> {
+        &self.sync_counters
+    }
+
     /// Looks which interfaces take redirected frames now: a veth does while its peer has XDP or
     /// GRO.
     pub(crate) fn refresh_redirects(&mut self) {
@@ -285,6 +295,7 @@ impl Engine {
     pub fn clear_counters(&mut self) -> Result<(), Refused> {
         self.baseline = Totals::read(&self.firewall);
         self.flow_counters.clear();
+        self.sync_counters.clear();
         self.write_document()
     }
 

@@ -24,6 +24,7 @@ pub mod pflow;
 pub mod prefix;
 pub mod protocol;
 mod refuse;
+mod sessions;
 mod shared;
 pub mod show;
 pub mod socket;

@@ -226,6 +226,11 @@ pub fn text(stats: &Value) -> String {
         family(&mut out, name, "counter", help);
         let _ = writeln!(out, "{name}_total {}", number(value));
     }
+    for (_, key, help) in crate::engine::EXCHANGED {
+        let name = format!("weir_fw_sync_{}", key.strip_suffix("_count").unwrap_or(key));
+        family(&mut out, &name, "counter", help);
+        let _ = writeln!(out, "{name}_total {}", number(&stats["sync"][key]));
+    }
     interfaces(&mut out, &stats["interfaces"], "packets");
     interfaces(&mut out, &stats["interfaces"], "bytes");
     family(&mut out, "weir_fw_dropped_packets", "counter", "Packets dropped, by reason.");

@@ -5,6 +5,7 @@
 //! other.
 
 mod client;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -13,6 +14,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Answered, Client, ClientError};
+pub use sync::{SyncDirection, SyncInStatus, SyncOutStatus, SyncStatus};
 
 /// A question may be this long: a ruleset and the files that it names are in it.
 pub(crate) const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;
@@ -330,6 +332,13 @@ pub enum Request {
         /// A stream of [`crate::sync`].
         stream: Bytes,
     },
+    /// Makes the connection one by which this firewall's states go to another one: after the reply
+    /// it is a stream of [`crate::sync::stream`] in both directions.
+    SyncOut,
+    /// The same for another firewall's states, which come by it.
+    SyncIn,
+    /// How that is: one [`Reply::Value`] of [`SyncStatus`].
+    SyncStatus,
     /// `-K`
     KillSources {
         /// Networks of the source.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{Engine, Ways};
+use crate::sessions::Sessions;
 
 /// What the daemon has to say while it runs; whoever starts it decides where that goes.
 pub trait Messages: Send + Sync {
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     engine: Mutex<Engine>,
     /// What is known of the routes.
     pub(crate) ways: Ways,
+    /// Those with another firewall.
+    pub(crate) sessions: Sessions,
     pub(crate) stop: Arc<Stop>,
     pub(crate) messages: Arc<dyn Messages>,
     pub(crate) has_log_file: bool,
@@ -62,8 +65,16 @@ impl Shared {
         messages: Arc<dyn Messages>,
         [has_log_file, has_collector]: [bool; 2],
     ) -> Self {
-        let (engine, ways) = (Mutex::new(engine), Ways::default());
-        Self { engine, ways, stop: Arc::clone(stop), messages, has_log_file, has_collector }
+        let (engine, ways, sessions) = (Mutex::new(engine), Ways::default(), Sessions::default());
+        Self {
+            engine,
+            ways,
+            sessions,
+            stop: Arc::clone(stop),
+            messages,
+            has_log_file,
+            has_collector,
+        }
     }
 
     /// The engine, for one change or one look.

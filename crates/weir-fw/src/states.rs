@@ -25,7 +25,7 @@ mod ended;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ended::ended;
+pub(crate) use ended::{Change, change, ended};
 
 /// How often a bucket is read until it is taken as it is.
 const TRIES: u32 = 8;
@@ -106,6 +106,8 @@ pub struct Record {
     pub last_tick: u32,
     /// Its timeout table.
     pub profile: u8,
+    /// Another firewall has sent it; whether last in an odd bulk.
+    pub imported: Option<bool>,
 }
 
 impl Record {
@@ -727,5 +729,14 @@ fn take_apart(raw: &Raw) -> Record {
         created_tick: created[0] | created[1] << 16,
         last_tick: word(line, state::LAST_TICK),
         profile: (flags >> layout::STATE_PROFILE_SHIFT) as u8,
+        imported: imported(bytes(state::INTERFACE)),
     }
+}
+
+/// What the interfaces of both halves say of who has sent a record.
+fn imported(interfaces: [u8; 2]) -> Option<bool> {
+    let [is_imported, is_odd] = interfaces.map(|interface| {
+        u32::from(interface) & layout::STATE_IMPORTED_MASK == layout::STATE_IMPORTED
+    });
+    is_imported.then_some(is_odd)
 }

@@ -1,5 +1,6 @@
 //! States as bytes that any firewall can read: what `weir pfctl --store-states` writes and `-L`
-//! reads. docs/fw-states.md describes the format.
+//! reads (docs/fw-states.md), and what one firewall sends another one ([`stream`],
+//! docs/fw-sync.md).
 //!
 //! Integers are in network order. Names and rules stand for the numbers that differ from one
 //! firewall to the next. Records say their length, so that a reader skips those that it does not
@@ -7,6 +8,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -204,16 +206,7 @@ pub fn put_state(out: &mut Vec<u8>, state: &State) {
     out.extend(STATE_SIZE_BYTES.to_be_bytes());
     out.extend([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
     out.extend(state.flags.to_be_bytes());
-    for (address, port) in state.ends {
-        match address {
-            IpAddr::V4(address) => {
-                out.extend(address.octets());
-                out.extend([0; 12]);
-            }
-            IpAddr::V6(address) => out.extend(address.octets()),
-        }
-        out.extend(port.to_be_bytes());
-    }
+    put_ends(out, &state.ends);
     for peer in &state.peers {
         out.extend([peer.phase, peer.wscale]);
         out.extend(peer.max_win.to_be_bytes());
@@ -228,6 +221,19 @@ pub fn put_state(out: &mut Vec<u8>, state: &State) {
     let numbers = state.packets.into_iter().chain(state.bytes);
     for number in numbers.chain([state.age_ms, state.remaining_ms]) {
         out.extend(number.to_be_bytes());
+    }
+}
+
+fn put_ends(out: &mut Vec<u8>, ends: &[(IpAddr, u16); 2]) {
+    for (address, port) in ends {
+        match address {
+            IpAddr::V4(address) => {
+                out.extend(address.octets());
+                out.extend([0; 12]);
+            }
+            IpAddr::V6(address) => out.extend(address.octets()),
+        }
+        out.extend(port.to_be_bytes());
     }
 }
 
@@ -284,15 +290,9 @@ impl<'a> Decoder<'a> {
                 }
                 Record::End { state_count: said }
             }
-            TYPE_INTERFACE => fields.name(Kind::Interface).map_err(wrong)?,
-            TYPE_TAG => fields.name(Kind::Tag).map_err(wrong)?,
-            TYPE_STATE => Record::State(Box::new(fields.state().map_err(wrong)?)),
-            other => {
-                fields.rest = &[];
-                Record::Unknown(other)
-            }
+            kind => fields.record(kind).map_err(wrong)?,
         };
-        if fields.is_short || !fields.rest.is_empty() {
+        if fields.is_wrong() {
             return Err(wrong(Cause::Size { kind, size }));
         }
         self.at += RECORD_HEADER_SIZE_BYTES + usize::from(size);
@@ -341,6 +341,24 @@ impl Fields<'_> {
             None => {
                 self.is_short = true;
                 [0; N]
+            }
+        }
+    }
+
+    /// Whether there was too little, or is something left.
+    const fn is_wrong(&self) -> bool {
+        self.is_short || !self.rest.is_empty()
+    }
+
+    /// A name, a state, or what is unknown.
+    fn record(&mut self, kind: u16) -> Result<Record, Cause> {
+        match kind {
+            TYPE_INTERFACE => self.name(Kind::Interface),
+            TYPE_TAG => self.name(Kind::Tag),
+            TYPE_STATE => Ok(Record::State(Box::new(self.state()?))),
+            other => {
+                self.rest = &[];
+                Ok(Record::Unknown(other))
             }
         }
     }

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::sync;
 use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
 use crate::peer::Gate;
 use crate::protocol::{
-    Bytes, Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
+    Bytes, Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, SyncDirection,
+    read_line,
 };
 use crate::shared::Shared;
 use crate::socket::Listening;
@@ -162,6 +164,15 @@ impl Client {
                     return;
                 }
             };
+            let direction = match request {
+                Request::SyncOut => Some(SyncDirection::Out),
+                Request::SyncIn => Some(SyncDirection::In),
+                _ => None,
+            };
+            if let Some(direction) = direction {
+                self.exchange(shared, direction, reading.buffer());
+                return;
+            }
             let is_stop = request == Request::Stop;
             let answered = match self.answer(shared, request) {
                 Ok(exit_code) => self.put(&Reply::Done(exit_code)),
@@ -173,6 +184,17 @@ impl Client {
             if answered.is_err() {
                 return;
             }
+        }
+    }
+
+    /// States go or come by this connection, until it ends.
+    fn exchange(&self, shared: &Arc<Shared>, direction: SyncDirection, first: &[u8]) {
+        match sync::place(shared, direction) {
+            Ok(_place) if self.put(&Reply::Done(0)).is_ok() => {
+                sync::run(shared, direction, &self.stream, first);
+            }
+            Ok(_) => {}
+            Err(why) => self.refuse(&why),
         }
     }
 
@@ -194,6 +216,10 @@ impl Client {
     fn value(&mut self, value: serde_json::Value) -> Result<u8, Refused> {
         self.put(&Reply::Value(value)).map_err(gone)?;
         Ok(0)
+    }
+
+    fn json(&mut self, value: &impl serde::Serialize) -> Result<u8, Refused> {
+        self.value(serde_json::to_value(value).map_err(Refused::because)?)
     }
 
     /// Does what is asked; gives the exit code for pfctl.
@@ -238,18 +264,15 @@ impl Client {
             Request::Kill { which, interface } => {
                 self.kill(shared, &which, interface.as_deref())?;
             }
+            Request::SyncStatus => return self.json(&shared.sessions.status()),
+            // They have taken the whole connection before.
+            Request::SyncOut | Request::SyncIn => {}
             Request::StoreStates => return self.store_states(shared),
             Request::LoadStates { stream } => {
                 let restored = shared.engine().load_states(&stream.to_vec())?;
-                return self.value(serde_json::to_value(restored).map_err(Refused::because)?);
+                return self.json(&restored);
             }
-            Request::KillSources { from, to } => {
-                let count = end_sources(shared, &from, &to)?;
-                let (sources, others) = (from.len(), to.len());
-                self.note(format!(
-                    "killed {count} src nodes from {sources} sources and {others} destinations"
-                ))?;
-            }
+            Request::KillSources { from, to } => self.kill_sources(shared, &from, &to)?,
             Request::Table { name, anchor, action, entries, verbosity } => {
                 let answer = shared.engine().table(&(anchor, name), action, &entries, verbosity)?;
                 self.text(answer.text)?;
@@ -268,12 +291,25 @@ impl Client {
         Ok(0)
     }
 
+    fn kill_sources(
+        &mut self,
+        shared: &Arc<Shared>,
+        from: &[String],
+        to: &[String],
+    ) -> Result<(), Refused> {
+        let count = end_sources(shared, from, to)?;
+        let (sources, others) = (from.len(), to.len());
+        self.note(format!(
+            "killed {count} src nodes from {sources} sources and {others} destinations"
+        ))
+    }
+
     fn store_states(&mut self, shared: &Arc<Shared>) -> Result<u8, Refused> {
         // The engine is not held up meanwhile.
         let storer = shared.engine().states_storer();
         let mut put = |bytes: &[u8]| self.put_piece(&Bytes::new(bytes).into_text());
         let stored = storer.store(&mut put).map_err(gone)?;
-        self.value(serde_json::to_value(stored).map_err(Refused::because)?)
+        self.json(&stored)
     }
 
     fn show(&mut self, shared: &Arc<Shared>, what: Shown, how: &How) -> Result<u8, Refused> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::sweep::Mode;
 
+use super::sync;
 use crate::engine;
 use crate::shared::Shared;
 
@@ -32,6 +33,8 @@ fn piece_count(interval_s: u32) -> u32 {
 /// Runs until the daemon stops.
 pub(super) fn run(shared: &Arc<Shared>) {
     let firewall = Arc::clone(shared.engine().firewall());
+    // Before anything expires.
+    sync::end_left(shared);
     let (mut from, mut piece, mut has_failed) = (0, 0_u32, false);
     let mut interval_s = 1;
     while !shared.stop.wait(PIECE) {

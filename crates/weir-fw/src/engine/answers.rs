@@ -137,7 +137,7 @@ fn outside(record: &Record, half: usize, end: usize) -> Option<(IpAddr, u16)> {
 }
 
 /// The data path's clock.
-pub(super) fn now_tick(firewall: &Firewall) -> u32 {
+pub(crate) fn now_tick(firewall: &Firewall) -> u32 {
     crate::states::tick(firewall, clock::monotonic_ns())
 }
 
@@ -269,6 +269,7 @@ impl Engine {
             limits: LIMIT_NAMES.into_iter().zip(table.limits).collect(),
             weir_reasons,
             pflow: self.flow_counters.list(table.events_lost_count),
+            sync: self.sync_counters.list(table.sync_lost_count),
             syncookies: self.cookies(),
         })
     }

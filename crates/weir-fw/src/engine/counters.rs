@@ -62,6 +62,8 @@ pub struct TableTotals {
     pub events_lost_count: u64,
     /// Packets of entries of tables without room for counters.
     pub uncounted_count: u64,
+    /// Ends of states that another firewall has, and that found no room.
+    pub sync_lost_count: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
     pub limits: [u64; limit::COUNT],
 }
@@ -187,6 +189,7 @@ impl TableTotals {
             (&mut self.port_probe_count, table::PORT_PROBES),
             (&mut self.events_lost_count, table::EVENTS_LOST),
             (&mut self.uncounted_count, table::UNCOUNTED),
+            (&mut self.sync_lost_count, table::SYNC_LOST),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
         all

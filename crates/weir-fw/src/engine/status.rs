@@ -178,6 +178,7 @@ impl Engine {
             "stage_groups_count": table.stage_group_count,
             "log_lost_count": table.log_lost_count,
             "pflow": self.flow_counters.value(table.events_lost_count),
+            "sync": self.sync_counters.value(table.sync_lost_count),
             "uncounted_packets": table.uncounted_count,
         });
         if let Some(rules) = rules {
@@ -374,6 +375,9 @@ pub fn stats_text(value: &Value) -> String {
         ("lost states", "lost_states_count"),
     ] {
         put(&format!("pflow: {name}"), number(&value["pflow"][key]));
+    }
+    for (name, key, _) in super::EXCHANGED {
+        put(&format!("sync: {name}"), number(&value["sync"][key]));
     }
     for (name, key) in [
         ("searches", "searches_count"),

@@ -40,7 +40,7 @@ pub(crate) type Out<'a> = &'a mut dyn FnMut(&[u8]) -> std::io::Result<()>;
 /// What it takes to store states, without holding up the engine for as long as it takes.
 #[derive(Debug)]
 pub(crate) struct StatesStorer {
-    firewall: Arc<Firewall>,
+    pub(crate) firewall: Arc<Firewall>,
     /// Names by slot, and by number from 1 on.
     interfaces: Vec<String>,
     tags: Vec<String>,
@@ -60,12 +60,7 @@ impl StatesStorer {
         let mut stored = Stored::default();
         let mut bytes = Vec::with_capacity(2 * PIECE_SIZE_BYTES);
         sync::put_header(&mut bytes);
-        for (kind, names) in [(Kind::Interface, &self.interfaces), (Kind::Tag, &self.tags)] {
-            for (number, name) in (0..).zip(names) {
-                // Slots without an interface have no name; nothing refers to them.
-                let _ = sync::put_name(&mut bytes, kind, number, name);
-            }
-        }
+        self.put_names(&mut bytes);
         view.try_for_all(|record| {
             match self.state(&view, record, now) {
                 Ok(state) => {
@@ -84,8 +79,28 @@ impl StatesStorer {
         out(&bytes).map(|()| stored)
     }
 
+    /// Appends what its numbers stand for.
+    pub(crate) fn put_names(&self, bytes: &mut Vec<u8>) {
+        for (kind, names) in [(Kind::Interface, &self.interfaces), (Kind::Tag, &self.tags)] {
+            for (number, name) in (0..).zip(names) {
+                // Slots without an interface have no name; nothing refers to them.
+                let _ = sync::put_name(bytes, kind, number, name);
+            }
+        }
+    }
+
+    /// Whether its numbers stand for the same as those of another one.
+    pub(crate) fn has_names_of(&self, other: &Self) -> bool {
+        self.interfaces == other.interfaces && self.tags == other.tags
+    }
+
     /// A record as a state, or why it is none.
-    fn state(&self, view: &View<'_>, record: &Record, now: u32) -> Result<State, &'static str> {
+    pub(crate) fn state(
+        &self,
+        view: &View<'_>,
+        record: &Record,
+        now: u32,
+    ) -> Result<State, &'static str> {
         if let Some(reason) = needs_more(record) {
             return Err(reason);
         }
@@ -189,7 +204,8 @@ fn profiles(arena: &Arena) -> HashMap<u32, u8> {
 }
 
 /// What a stream's numbers and names stand for here.
-struct Meaning {
+#[derive(Debug)]
+pub(crate) struct Meaning {
     rules: HashMap<u64, u32>,
     profiles: HashMap<u32, u8>,
     here: HashMap<(Kind, String), u8>,
@@ -198,7 +214,14 @@ struct Meaning {
 }
 
 impl Meaning {
-    fn name(&mut self, kind: Kind, number: u16, name: String) {
+    /// Takes the names of a stream over that goes on, after rules or interfaces have changed.
+    pub(crate) fn rename(&mut self, before: Self) {
+        for ((kind, number), (name, _)) in before.named {
+            self.name(kind, number, name);
+        }
+    }
+
+    pub(crate) fn name(&mut self, kind: Kind, number: u16, name: String) {
         let here = self.here.get(&(kind, name.clone())).copied();
         self.named.insert((kind, number), (name, here));
     }
@@ -234,7 +257,12 @@ impl Meaning {
     }
 
     /// A state in this firewall's numbers, and whether it lost a rule; or why it is left out.
-    fn state(&self, view: &View<'_>, state: &State, now: u32) -> Result<(Request, bool), String> {
+    pub(crate) fn state(
+        &self,
+        view: &View<'_>,
+        state: &State,
+        now: u32,
+    ) -> Result<(Request, bool), String> {
         let [a, b] = [self.half(&state.halves[0])?, self.half(&state.halves[1])?];
         let is_there = |half: usize| state.halves[half].flags & sync::PRESENT != 0;
         // How long it lives is up to the rule that made it.
@@ -321,7 +349,7 @@ impl Engine {
         Ok(restored)
     }
 
-    fn meaning(&self) -> Meaning {
+    pub(crate) fn meaning(&self) -> Meaning {
         let tags = self.known.tags.held.iter().zip(1..).filter_map(|(name, number)| {
             Some(((Kind::Tag, name.clone()?), u8::try_from(number).ok()?))
         });
@@ -350,7 +378,8 @@ impl Engine {
                     restored.default_rule_count += u64::from(lost_rule);
                     return Ok(());
                 }
-                Outcome::Present => {
+                // The others are answers to imports.
+                Outcome::Present | Outcome::Updated | Outcome::Ended | Outcome::Absent => {
                     restored.present_count += 1;
                     return Ok(());
                 }
@@ -367,7 +396,7 @@ impl Engine {
     }
 
     /// Memory for more records that are not the first of their bucket, and for IPv6 addresses.
-    fn extend_slots(&self) -> Result<(), Refused> {
+    pub(crate) fn extend_slots(&self) -> Result<(), Refused> {
         let (ready, allowed) = (self.firewall.ready(), self.firewall.allowed());
         let more = ready.overflow_count.saturating_add(SLOTS_PER_EXTENSION);
         let overflow_count = more.min(allowed.overflow_count).max(ready.overflow_count);

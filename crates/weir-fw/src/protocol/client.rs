@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
-use super::{Reply, Request, read_line};
+use super::{Reply, Request, SyncDirection, read_line};
 use crate::socket::{self, SocketError};
 
 /// The longest line of an answer.
@@ -113,6 +113,45 @@ impl Client {
             }
         }
     }
+
+    /// Makes the connection one by which states go, or come: from the first byte on a stream of
+    /// [`crate::sync::stream`] in both directions.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`]: also if one lives in that direction.
+    pub fn sync(self, direction: SyncDirection) -> Result<UnixStream, ClientError> {
+        let broken = |source| ClientError::Broken { source };
+        let mut stream = self.stream.into_inner();
+        let mut line = serde_json::to_vec(&direction.request()).map_err(|it| broken(it.into()))?;
+        line.push(b'\n');
+        let written = stream.write_all(&line);
+        // Not a byte more than the reply: what is behind it is the stream's.
+        let reply = read_reply(&mut stream).map_err(|error| match &written {
+            Err(error) => broken(error.kind().into()),
+            Ok(()) => broken(error),
+        })?;
+        match serde_json::from_slice(&reply).map_err(|error| broken(error.into()))? {
+            Reply::Done(_) => Ok(stream),
+            Reply::Failed(message) => Err(ClientError::Refused { message }),
+            _ => Err(broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+}
+
+/// Reads a line of a few words, and nothing of what follows.
+fn read_reply(source: &mut impl io::Read) -> io::Result<Vec<u8>> {
+    /// A sentence.
+    const SIZE_BYTES_MAX: usize = 1 << 16;
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.len() < SIZE_BYTES_MAX {
+        source.read_exact(&mut byte)?;
+        if byte[0] == b'\n' {
+            return Ok(line);
+        }
+        line.push(byte[0]);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"))
 }
 
 /// Reads so many bytes of text.
@@ -125,6 +164,15 @@ fn read_text(source: &mut impl io::Read, size: u32) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn behind_a_reply_nothing_is_read() {
+        let mut source = &b"{}\nweirsync"[..];
+        assert_eq!(read_reply(&mut source).unwrap(), b"{}");
+        assert_eq!(source, b"weirsync");
+        assert!(read_reply(&mut &b"cut"[..]).is_err());
+        assert!(read_reply(&mut io::repeat(b'x')).is_err());
+    }
 
     #[test]
     fn a_text_has_the_bytes_that_were_announced() {

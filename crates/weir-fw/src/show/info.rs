@@ -48,6 +48,8 @@ pub struct Info {
     pub weir_reasons: Vec<Counter>,
     /// Flows that were exported, and not.
     pub pflow: Vec<Counter>,
+    /// States that firewalls send each other.
+    pub sync: Vec<Counter>,
     /// `set syncookies`
     pub syncookies: CookieInfo,
 }
@@ -103,6 +105,8 @@ impl Info {
             self.put_counters(&mut out, &self.weir_reasons);
             out.push_str("Flow Export\n");
             self.put_counters(&mut out, &self.pflow);
+            out.push_str("State Synchronisation\n");
+            self.put_counters(&mut out, &self.sync);
         }
         out
     }
@@ -222,6 +226,7 @@ Counters
             limits: vec![("max-src-conn", 2)],
             weir_reasons: vec![("no-route", 5)],
             pflow: vec![("records", 6), ("lost states", 1)],
+            sync: vec![("inserts", 5)],
             syncookies: CookieInfo {
                 mode: "adaptive",
                 is_active: true,
@@ -264,6 +269,8 @@ Counters of weir
 Flow Export
   records                                6~
   lost states                            1~
+State Synchronisation
+  inserts                                5~
 ";
         assert_eq!(info.text(true), blanks(expected));
     }

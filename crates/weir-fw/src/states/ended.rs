@@ -2,7 +2,9 @@
 //! words that stood in the table, read in the same way. It never looks at the table, where another
 //! state may have the place by now.
 
-use weir_bpf::firewall::layout::{self, EVENT_ENDED, event, event_alias};
+use weir_bpf::firewall::layout::{
+    self, EVENT_CHANGED, EVENT_ENDED, EVENT_GONE, change as changed, event, event_alias,
+};
 
 use super::{COUNT_WORD, Line, Raw, Record, account_of, low, take_apart};
 
@@ -40,4 +42,29 @@ pub(crate) fn ended(bytes: &[u8]) -> Option<Record> {
         raw.line[COUNT_WORD] = counted.unwrap_or(0);
     }
     Some(take_apart(&raw))
+}
+
+/// What another firewall has to know.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// A state is so now.
+    Now(Record),
+    /// One that was sent has ended.
+    Gone(Record),
+}
+
+/// A change of a state; `None` if it is of another kind. Of translated states aliases are missing.
+pub(crate) fn change(bytes: &[u8]) -> Option<Change> {
+    let word = |at: u32| Some(u32::from_ne_bytes(*bytes.get(at as usize..)?.first_chunk()?));
+    let make = match word(changed::KIND)? {
+        EVENT_CHANGED => Change::Now,
+        EVENT_GONE => Change::Gone,
+        _ => return None,
+    };
+    let mut line: Line = words(bytes, changed::LINE)?;
+    let kept = words(bytes, changed::ACCOUNT)?;
+    let account = account_of(&mut line, || kept);
+    let addresses = words(bytes, changed::ADDR)?;
+    let slot = word(changed::SLOT)?;
+    Some(make(take_apart(&Raw { slot, line, account, addresses, ..Raw::default() })))
 }

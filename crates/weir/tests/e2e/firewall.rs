@@ -20,6 +20,7 @@ mod scenarios;
 mod scrub;
 mod stages;
 mod stored;
+mod sync_stream;
 mod tcp;
 mod tcx;
 mod typed;

@@ -1,0 +1,73 @@
+//! States that two firewalls send each other: each session is one connection on the control socket,
+//! served by its thread. It never opens a connection, and knows of no keys: who asks for a session
+//! carries its bytes to the other firewall.
+
+mod incoming;
+mod out;
+mod pipe;
+mod scan;
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use weir_bpf::firewall::layout::{self, control};
+use weir_bpf::firewall::sweep::Mode;
+
+use crate::engine::Exchanged;
+use crate::protocol::SyncDirection;
+use crate::sessions::Place;
+use crate::shared::Shared;
+
+/// Why a session has ended, if not because the other side or the daemon has.
+type Failure = String;
+
+/// The place for a session; or why there is none.
+pub(super) fn place(shared: &Shared, direction: SyncDirection) -> Result<Place<'_>, String> {
+    let (place, way) = match direction {
+        SyncDirection::Out => (shared.sessions.out.take(), "to"),
+        SyncDirection::In => (shared.sessions.incoming.take(), "from"),
+    };
+    place.ok_or_else(|| {
+        format!("states go {way} another firewall already: there is one session at a time")
+    })
+}
+
+/// Serves a session in its place until it ends. `first` has come already.
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    direction: SyncDirection,
+    stream: &UnixStream,
+    first: &[u8],
+) {
+    let ended = match direction {
+        SyncDirection::Out => out::run(shared, stream, first),
+        SyncDirection::In => incoming::run(shared, stream, first),
+    };
+    let Err(failure) = ended else { return };
+    let way = match direction {
+        SyncDirection::Out => {
+            shared.sessions.out.status().last_error = Some(failure.clone());
+            "to"
+        }
+        SyncDirection::In => {
+            shared.sessions.incoming.status().last_error = Some(failure.clone());
+            "from"
+        }
+    };
+    shared.engine().sync_counters().add(Exchanged::Errors, 1);
+    shared.messages.tell(&format!("no states go {way} another firewall any more: {failure}"));
+}
+
+/// What a daemon that was killed has left of its sessions: they have ended.
+pub(super) fn end_left(shared: &Arc<Shared>) {
+    let firewall = Arc::clone(shared.engine().firewall());
+    firewall.tell_changes(false, false);
+    let word = firewall.arena().read32(control::SYNC_IN);
+    if word & layout::SYNC_IN_LIVE == 0 {
+        return;
+    }
+    if let Err(error) = firewall.sweep_all(Mode::Stamp) {
+        shared.messages.tell(&format!("the time of imported states cannot begin anew: {error}"));
+    }
+    firewall.keep_imported(false, word & layout::SYNC_IN_ODD != 0, false);
+}

@@ -1,0 +1,319 @@
+//! States that come from another firewall: they are made, updated and ended as it says, in its
+//! order, and what was taken in is acknowledged.
+
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_bpf::firewall::Firewall;
+use weir_bpf::firewall::layout::{self, control};
+use weir_bpf::firewall::restore::{Import, Outcome};
+use weir_bpf::firewall::sweep::Mode;
+
+use super::Failure;
+use super::pipe::Pipe;
+use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick};
+use crate::protocol::SyncInStatus;
+use crate::sessions::Sender;
+use crate::shared::Shared;
+use crate::states::View;
+use crate::sync::stream::{self, Decoder, Item, Mark, Session};
+use crate::sync::{self, Record};
+
+/// How long it waits for bytes before it looks whether the daemon ends.
+const POLL: Duration = Duration::from_millis(200);
+/// Rules and interfaces are looked at so often, and whenever a ruleset is loaded.
+const SECOND: Duration = Duration::from_secs(1);
+/// Records that are taken in at once.
+const BATCH: usize = 256;
+/// Whoever reads no acknowledgements is left with so many bytes of them.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// How often a bucket's lock, or memory, is asked for.
+const TRIES: u32 = 8;
+
+struct Receiver<'a> {
+    shared: &'a Shared,
+    firewall: Arc<Firewall>,
+    counters: Arc<SyncCounters>,
+    meaning: Meaning,
+    active: u32,
+    renewed: Instant,
+    pipe: Pipe<'a>,
+    decoder: Decoder,
+    session: Option<Session>,
+    is_odd: bool,
+    /// When the bulk began that is under way.
+    bulk_tick: u32,
+    /// What has come and is to be taken in.
+    batch: Vec<Item>,
+    status: SyncInStatus,
+}
+
+/// Takes states in until the other side or the daemon ends.
+pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Result<(), Failure> {
+    let mut receiver = Receiver::new(shared, stream).map_err(|error| error.to_string())?;
+    receiver.decoder.push(first);
+    receiver.publish();
+    let ended = receiver.serve();
+    let left = receiver.leave();
+    receiver.status.is_live = false;
+    receiver.status.is_bulk = false;
+    receiver.publish();
+    ended.and(left)
+}
+
+impl<'a> Receiver<'a> {
+    fn new(shared: &'a Shared, stream: &'a UnixStream) -> std::io::Result<Self> {
+        let (firewall, meaning, counters) = {
+            let engine = shared.engine();
+            let counters = Arc::clone(engine.sync_counters());
+            (Arc::clone(engine.firewall()), engine.meaning(), counters)
+        };
+        let session_count = shared.sessions.incoming.status().session_count + 1;
+        let status = SyncInStatus { is_live: true, session_count, ..SyncInStatus::default() };
+        let mut receiver = Self {
+            shared,
+            active: firewall.arena().read32(control::ACTIVE),
+            is_odd: firewall.arena().read32(control::SYNC_IN) & layout::SYNC_IN_ODD != 0,
+            firewall,
+            counters,
+            meaning,
+            renewed: Instant::now(),
+            pipe: Pipe::new(stream)?,
+            decoder: Decoder::new(),
+            session: None,
+            bulk_tick: 0,
+            batch: Vec::new(),
+            status,
+        };
+        sync::put_header(receiver.pipe.out());
+        Ok(receiver)
+    }
+
+    fn serve(&mut self) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| error.to_string();
+        let mut is_open = true;
+        while !self.shared.stop.is_requested() {
+            while let Some(item) = self.decoder.next_item().map_err(|error| error.to_string())? {
+                self.take(item)?;
+            }
+            self.flush()?;
+            match self.pipe.write() {
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+            self.publish();
+            if !is_open {
+                return Ok(());
+            }
+            if self.pipe.waiting_bytes() > WAITING_BYTES_MAX {
+                return Err("the other side reads no acknowledgements".to_owned());
+            }
+            self.pipe.wait(POLL);
+            self.renew();
+            let read = self.pipe.read().map_err(failed)?;
+            is_open = read.is_some();
+            self.decoder.push(read.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Rules and interfaces may have other numbers by now.
+    fn renew(&mut self) {
+        let active = self.firewall.arena().read32(control::ACTIVE);
+        if active == self.active && self.renewed.elapsed() < SECOND {
+            return;
+        }
+        let mut meaning = self.shared.engine().meaning();
+        std::mem::swap(&mut meaning, &mut self.meaning);
+        self.meaning.rename(meaning);
+        (self.active, self.renewed) = (active, Instant::now());
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), Failure> {
+        if self.session.is_none() && !matches!(item, Item::Session(_)) {
+            return Err("the other side does not say who it is".to_owned());
+        }
+        match item {
+            Item::Session(session) if self.session.is_none() => {
+                self.session = Some(session);
+                self.status.session_id = session.id;
+            }
+            Item::Session(_) => return Err("a session begins in another one".to_owned()),
+            Item::Record(Record::Name { kind, number, name }) => {
+                self.flush()?;
+                self.meaning.name(kind, number, name);
+            }
+            Item::Record(Record::State(_)) => self.add(item)?,
+            Item::Record(Record::Unknown(_) | Record::End { .. }) => {
+                self.status.skipped_count += 1;
+                self.counters.add(Exchanged::Skipped, 1);
+            }
+            Item::Gone(_) => self.add(item)?,
+            Item::Mark(mark) => self.acknowledge(mark)?,
+            Item::BulkBegin => self.begin_bulk()?,
+            Item::BulkEnd(_) => self.end_bulk()?,
+            Item::Acknowledgement(_) => {
+                return Err("the other side acknowledges what was not sent".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, reason: String) {
+        *self.status.left_out.entry(reason).or_default() += 1;
+        self.counters.add(Exchanged::LeftOut, 1);
+    }
+
+    fn add(&mut self, item: Item) -> Result<(), Failure> {
+        self.batch.push(item);
+        if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    /// What has come in this firewall's numbers, and whether it has lost its rule.
+    fn imports(&mut self) -> Vec<(Import, bool)> {
+        let items = std::mem::take(&mut self.batch);
+        if items.is_empty() {
+            return Vec::new();
+        }
+        let firewall = Arc::clone(&self.firewall);
+        let (view, now) = (View::new(&firewall), now_tick(&firewall));
+        let mut imports = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Item::Record(Record::State(state)) => {
+                    match self.meaning.state(&view, &state, now) {
+                        Ok((request, lost_rule)) => {
+                            imports.push((Import::State(request), lost_rule));
+                        }
+                        Err(reason) => self.leave_out(reason),
+                    }
+                }
+                Item::Gone(key) => {
+                    let gone = Import::Gone { ends: key.ends, protocol: key.protocol };
+                    imports.push((gone, false));
+                }
+                _ => {}
+            }
+        }
+        imports
+    }
+
+    /// Takes in what has come, in its order.
+    fn flush(&mut self) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| error.to_string();
+        let batch = self.imports();
+        let (mut rest, mut tries) = (&batch[..], 0);
+        while !rest.is_empty() {
+            let imports: Vec<Import> = rest.iter().map(|(import, _)| *import).collect();
+            let outcomes = self.firewall.import(&imports, self.is_odd).map_err(failed)?;
+            let is_late = |outcome: &Outcome| matches!(outcome, Outcome::Memory | Outcome::Busy);
+            // What follows that is taken in once more: what was said last is what counts.
+            let done = outcomes.iter().position(is_late).unwrap_or(outcomes.len());
+            for (outcome, (_, lost_rule)) in outcomes[..done].iter().zip(rest) {
+                self.count(*outcome, *lost_rule);
+            }
+            if done > 0 {
+                tries = 0;
+            }
+            rest = &rest[done..];
+            if rest.is_empty() {
+                break;
+            }
+            if outcomes[done] == Outcome::Memory {
+                self.shared.engine().extend_slots().map_err(|error| error.to_string())?;
+            }
+            tries += 1;
+            if tries > TRIES {
+                self.leave_out("there was no room for them".to_owned());
+                (rest, tries) = (&rest[1..], 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, outcome: Outcome, lost_rule: bool) {
+        let (field, counter) = match outcome {
+            Outcome::Made => {
+                self.status.default_rule_count += u64::from(lost_rule);
+                (&mut self.status.inserted_count, Some(Exchanged::Inserts))
+            }
+            Outcome::Updated => (&mut self.status.updated_count, Some(Exchanged::Updates)),
+            Outcome::Ended => (&mut self.status.deleted_count, Some(Exchanged::Deletes)),
+            Outcome::Present => (&mut self.status.present_count, Some(Exchanged::Present)),
+            Outcome::Absent => (&mut self.status.absent_count, None),
+            Outcome::Limit | Outcome::Memory | Outcome::Busy => {
+                return self.leave_out("set limit states is reached".to_owned());
+            }
+        };
+        *field += 1;
+        if let Some(counter) = counter {
+            self.counters.add(counter, 1);
+        }
+    }
+
+    fn acknowledge(&mut self, mark: Mark) -> Result<(), Failure> {
+        if mark.sequence != self.status.sequence + 1 {
+            return Err(format!("mark {} is not the next one", mark.sequence));
+        }
+        self.flush()?;
+        self.status.sequence = mark.sequence;
+        let now_ms = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
+        self.status.lag_ms = now_ms.saturating_sub(mark.sent_ms);
+        stream::put_acknowledgement(self.pipe.out(), mark.sequence);
+        Ok(())
+    }
+
+    /// All states follow: those of before are known by not being of this bulk.
+    fn begin_bulk(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        self.is_odd = !self.is_odd;
+        self.status.is_bulk = true;
+        self.bulk_tick = now_tick(&self.firewall);
+        self.firewall.keep_imported(true, self.is_odd, true);
+        Ok(())
+    }
+
+    /// What the bulk has not brought ends, or becomes this firewall's.
+    fn end_bulk(&mut self) -> Result<(), Failure> {
+        if !self.status.is_bulk {
+            return Err("a bulk ends that has not begun".to_owned());
+        }
+        self.flush()?;
+        let idle_since = if self.status.bulk_count > 0 {
+            Some(self.bulk_tick)
+        } else {
+            let last = *self.last_sender();
+            let is_same =
+                |sender: &Sender| self.session.is_some_and(|session| session.table == sender.table);
+            last.filter(is_same).map(|sender| sender.ended_tick)
+        };
+        let swept = self.firewall.sweep_all(Mode::Forget { idle_since });
+        let swept = swept.map_err(|error| error.to_string())?;
+        self.status.deleted_count += swept.removed_count;
+        self.counters.add(Exchanged::Deletes, swept.removed_count);
+        self.firewall.keep_imported(true, self.is_odd, false);
+        self.status.is_bulk = false;
+        self.status.bulk_count += 1;
+        Ok(())
+    }
+
+    fn last_sender(&self) -> std::sync::MutexGuard<'_, Option<Sender>> {
+        self.shared.sessions.last_sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was sent lives on by its timeouts.
+    fn leave(&self) -> Result<(), Failure> {
+        let Some(session) = self.session else { return Ok(()) };
+        let stamped = self.firewall.sweep_all(Mode::Stamp);
+        self.firewall.keep_imported(false, self.is_odd, false);
+        let ended_tick = now_tick(&self.firewall);
+        *self.last_sender() = Some(Sender { table: session.table, ended_tick });
+        stamped.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn publish(&self) {
+        self.shared.sessions.incoming.status().clone_from(&self.status);
+    }
+}

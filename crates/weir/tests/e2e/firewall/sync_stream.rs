@@ -1,0 +1,315 @@
+//! Two firewalls with the same states: the streams of both, joined by the test.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weir_fw::protocol::{Client, ClientError, Request, SyncDirection, SyncStatus};
+
+use super::network::{
+    IMPATIENCE, Line, Network, PATIENCE, SERVER, SERVER6, at, echo_server, wait_until,
+};
+use crate::common::{assert_exit, can_run_lab};
+use crate::turns::beside;
+
+/// A connection needs its first packet, or a state.
+const RULES: &str = "\
+block drop all
+pass in on b0 proto tcp to any port 7001 flags S/SA keep state
+pass out on b1 proto tcp to any port 7001 flags S/SA keep state
+pass in on b0 proto tcp to any port 7002 flags S/SA keep state (no-sync)
+pass out on b1 proto tcp to any port 7002 flags S/SA keep state
+pass in on b0 proto udp to any port 7003 keep state
+pass out on b1 proto udp to any port 7003 keep state
+pass proto icmp6
+";
+
+/// Asks for a session on a box.
+fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
+    net.router.run(|| Client::connect()?.sync(direction)).expect("entered")
+}
+
+fn status(net: &Network) -> SyncStatus {
+    let ask = || Client::connect()?.ask(&Request::SyncStatus, |_| Ok(()));
+    let answered = net.router.run(ask).expect("entered").expect("answered");
+    serde_json::from_value(answered.value.expect("a value")).expect("a status")
+}
+
+/// What carries bytes from one box to another one and back, as a network would.
+struct Relay {
+    ends: [UnixStream; 2],
+    /// Nothing is carried.
+    is_held: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+fn carry(mut from: UnixStream, mut to: UnixStream, is_held: Arc<AtomicBool>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut piece = vec![0; 1000];
+        loop {
+            while is_held.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            match from.read(&mut piece) {
+                Ok(size) if size > 0 && to.write_all(&piece[..size]).is_ok() => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        // The other direction ends, too.
+        drop(from.shutdown(std::net::Shutdown::Both));
+        drop(to.shutdown(std::net::Shutdown::Both));
+    })
+}
+
+impl Relay {
+    /// States go from the first box to the second one.
+    fn join(from: &Network, to: &Network) -> Self {
+        let ends = [
+            session(from, SyncDirection::Out).expect("accepted"),
+            session(to, SyncDirection::In).expect("accepted"),
+        ];
+        let is_held = Arc::new(AtomicBool::new(false));
+        let copy = |end: &UnixStream| end.try_clone().expect("a second handle");
+        let threads = [(0, 1), (1, 0)].map(|(one, two): (usize, usize)| {
+            carry(copy(&ends[one]), copy(&ends[two]), Arc::clone(&is_held))
+        });
+        let relay = Self { ends, is_held, threads: threads.into() };
+        wait_until("a bulk has come", || status(to).incoming.bulk_count > 0);
+        relay
+    }
+
+    fn hold(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Release);
+    }
+
+    /// Ends it; both boxes know of it.
+    fn cut(mut self, from: &Network, to: &Network) {
+        self.end();
+        wait_until("both sessions have ended", || {
+            !status(from).out.is_live && !status(to).incoming.is_live
+        });
+    }
+
+    fn end(&mut self) {
+        self.hold(false);
+        for end in &self.ends {
+            drop(end.shutdown(std::net::Shutdown::Both));
+        }
+        for thread in self.threads.drain(..) {
+            thread.join().expect("ended");
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The states of connections and datagrams, as pfctl shows them.
+fn states(net: &Network) -> Vec<String> {
+    let shown = net.pfctl("-ss");
+    let is_one = |line: &&str| line.contains(" tcp ") || line.contains(" udp ");
+    let mut lines: Vec<String> = shown.lines().filter(is_one).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until both boxes have the same states, with the same phases.
+#[track_caller]
+fn wait_for_the_same(one: &Network, two: &Network, what: &str) -> Vec<String> {
+    wait_until(what, || states(one) == states(two));
+    states(one)
+}
+
+/// Two boxes with the same names and rules, and servers behind the first one.
+fn boxes(tags: [&str; 2]) -> [Network; 2] {
+    let nets = tags.map(Network::new);
+    for port in [7001, 7002] {
+        for host in [SERVER, SERVER6] {
+            echo_server(&nets[0].server, host, port);
+        }
+    }
+    nets.iter().for_each(|net| net.start(RULES));
+    nets
+}
+
+fn open(net: &Network, host: &str, port: u16) -> Line {
+    let mut line = net.connect(host, port, PATIENCE).expect("passed");
+    line.echo("once");
+    line
+}
+
+#[test]
+fn a_second_box_has_the_same_connections() {
+    let test = "a_second_box_has_the_same_connections";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["sync1", "sync2"]);
+    let early = open(&one, SERVER, 7001);
+    let relay = Relay::join(&one, &two);
+    let found = wait_for_the_same(&one, &two, "what was there before has come");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let refused = session(&one, SyncDirection::Out).expect_err("there is one").to_string();
+    assert!(refused.contains("one session at a time"), "{refused}");
+    assert!(session(&two, SyncDirection::In).is_err());
+
+    let lines: Vec<Line> = [SERVER, SERVER6, SERVER].map(|host| open(&one, host, 7001)).into();
+    let socket = one.client.run(|| UdpSocket::bind("0.0.0.0:0")).expect("entered").expect("bound");
+    for _ in 0..2 {
+        socket.send_to(b"one", at(SERVER, 7003)).expect("sent");
+    }
+    let found = wait_for_the_same(&one, &two, "new ones come");
+    let established = found.iter().filter(|line| line.ends_with("ESTABLISHED:ESTABLISHED"));
+    assert_eq!((established.count(), found.len()), (4, 5), "{found:?}");
+    assert!(found.iter().any(|line| line.contains(" udp ")), "{found:?}");
+
+    // One is closed, one is killed, and many come and go.
+    early.finish();
+    wait_until("it closes", || states(&one).iter().any(|line| line.contains("FIN_WAIT_2")));
+    wait_for_the_same(&one, &two, "it is closed there, too");
+    one.pfctl("-k fd01::2");
+    let found = wait_for_the_same(&one, &two, "what is killed ends there, too");
+    assert!(!found.iter().any(|line| line.contains("fd02::2")), "{found:?}");
+    for number in 0..60 {
+        let line = open(&one, if number % 3 == 0 { SERVER6 } else { SERVER }, 7001);
+        if number % 2 == 0 {
+            line.finish();
+        }
+    }
+    one.pfctl("-k fd01::2");
+    let found = wait_for_the_same(&one, &two, "after all of it they have the same");
+    assert!(found.len() >= 40, "{found:?}");
+
+    // What is not to go stays here, and is counted.
+    let private = open(&one, SERVER, 7002);
+    wait_until("it is left out", || {
+        status(&one).out.left_out.get("their rules say no-sync").is_some_and(|count| *count > 0)
+    });
+    let theirs = format!(":{}", private.port());
+    assert!(states(&one).iter().any(|line| line.contains(&theirs)));
+    assert!(!states(&two).iter().any(|line| line.contains(&theirs)));
+    drop((private, lines));
+
+    wait_until("all is acknowledged", || status(&one).out.unacknowledged_count == 0);
+    let (out, incoming) = (status(&one).out, status(&two).incoming);
+    assert_eq!((out.session_id, out.last_error), (incoming.session_id, None));
+    assert!(incoming.deleted_count > 0 && incoming.updated_count > 0, "{incoming:?}");
+    assert_eq!((incoming.default_rule_count, incoming.skipped_count), (0, 0));
+    assert!(two.json("stats")["sync"]["inserts_count"].as_u64() >= Some(60));
+    assert!(two.pfctl("-vsi").contains("State Synchronisation"));
+    relay.cut(&one, &two);
+}
+
+#[test]
+fn after_a_cut_both_have_the_same_again() {
+    let test = "after_a_cut_both_have_the_same_again";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["cut1", "cut2"]);
+    let lines: Vec<Line> = [SERVER, SERVER, SERVER6].map(|host| open(&one, host, 7001)).into();
+    let relay = Relay::join(&one, &two);
+    wait_for_the_same(&one, &two, "they have come");
+    relay.cut(&one, &two);
+    one.pfctl("-k fd01::2");
+    let more = open(&one, SERVER, 7001);
+    lines[0].finish();
+    wait_until("it closes", || states(&one).iter().any(|line| line.contains("FIN_WAIT_2")));
+    assert_ne!(states(&one), states(&two), "nothing goes");
+    let relay = Relay::join(&one, &two);
+    let found = wait_for_the_same(&one, &two, "they are the same again");
+    assert_eq!(found.len(), 3, "{found:?}");
+
+    // What comes and is no stream ends the session, and nothing else.
+    relay.cut(&one, &two);
+    let mut garbage = session(&two, SyncDirection::In).expect("accepted");
+    garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+    wait_until("it is refused", || status(&two).incoming.last_error.is_some());
+    let error = status(&two).incoming.last_error.expect("an error");
+    assert!(error.contains("byte 0"), "{error}");
+    assert_eq!(states(&two), found);
+    let _relay = Relay::join(&one, &two);
+    one.pfctl("-k 10.1.0.2");
+    assert_eq!(wait_for_the_same(&one, &two, "it goes on"), Vec::<String>::new());
+    drop(more);
+}
+
+#[test]
+fn a_box_that_does_not_read_holds_nothing_up() {
+    let test = "a_box_that_does_not_read_holds_nothing_up";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["slow1", "slow2"]);
+    let relay = Relay::join(&one, &two);
+    wait_until("all is acknowledged", || status(&one).out.unacknowledged_count == 0);
+    relay.hold(true);
+    let mut lines: Vec<Line> = (0..50).map(|_| open(&one, SERVER, 7001)).collect();
+    wait_until("it falls behind", || {
+        let out = status(&one).out;
+        out.unacknowledged_count > 0 && out.lag_ms > 0
+    });
+    for line in &mut lines {
+        line.echo("again");
+    }
+    one.pfctl("-k 10.1.0.2 -k 10.2.0.2");
+    let _more: Vec<Line> = (0..10).map(|_| open(&one, SERVER, 7001)).collect();
+    relay.hold(false);
+    let found = wait_for_the_same(&one, &two, "it catches up");
+    assert!(found.len() >= 10, "{found:?}");
+    wait_until("nothing is behind", || {
+        let out = status(&one).out;
+        out.unacknowledged_count == 0 && out.lag_ms == 0
+    });
+}
+
+#[test]
+fn connections_go_on_after_a_box_has_lost_its_states() {
+    let test = "connections_go_on_after_a_box_has_lost_its_states";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["lost1", "lost2"]);
+    let mut lines = [SERVER, SERVER6].map(|host| open(&one, host, 7001));
+    let relay = Relay::join(&one, &two);
+    let before = wait_for_the_same(&one, &two, "they have come");
+    // Far beyond the windows of the handshake, of which the second box is not told.
+    for line in &mut lines {
+        line.bounce(3_000_000, "through the first box");
+    }
+    relay.cut(&one, &two);
+    assert_exit(&one.run(&["fw", "stop"]), 0);
+    one.start(RULES);
+    assert_eq!(states(&one), Vec::<String>::new());
+    assert!(one.connect(SERVER, 7009, IMPATIENCE).is_none(), "it filters");
+    let back = Relay::join(&two, &one);
+    assert_eq!(wait_for_the_same(&two, &one, "they have come back"), before);
+    for line in &mut lines {
+        line.echo("and on");
+        line.bounce(1_000_000, "and within new windows");
+    }
+    // The first one sends again: what it has from the second one is not sent back to it.
+    let forth = Relay::join(&one, &two);
+    let late = open(&one, SERVER, 7001);
+    let found = wait_for_the_same(&one, &two, "a new one goes, too");
+    assert_eq!(found.len(), 3, "{found:?}");
+    let left_out = status(&one).out.left_out;
+    assert!(left_out.contains_key("the other firewall has sent them"), "{left_out:?}");
+    assert_eq!(status(&two).incoming.deleted_count, 0);
+    forth.cut(&one, &two);
+    back.cut(&two, &one);
+    assert_eq!(states(&one).len(), 3, "they stay when the other one is gone");
+    drop(late);
+}
