@@ -126,6 +126,9 @@ __noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u3
 	weir_line *s = weir_state_line(slot);
 	__u32 other = !(reverse & 1);
 
+	/* Of one that is sloppy there are no windows; one whose numbers are changed is not sent. */
+	if (s->control & (WEIR_STATE_SLOPPY | WEIR_STATE_SCRUB))
+		return 0;
 	if (s->seq[other].hi == 1 && s->phase[other] >= WEIR_TCPS_ESTABLISHED &&
 	    p->tcp_flags & WEIR_TCP_ACK && p->ack) {
 		s->seq[other].lo = p->ack;

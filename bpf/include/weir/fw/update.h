@@ -40,7 +40,7 @@ static __always_inline void weir_update_relearn(weir_line *s)
 	}
 }
 
-/* The half of a record that it has not got so far. Returns its control word. */
+/* A half of a record, which is new, or may be at another interface. Returns its control word. */
 static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 					      const struct weir_fw_packet *p, weir_line *s,
 					      __u32 slot, __u32 control, __u32 half)
@@ -48,11 +48,16 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A, at;
 	__u32 bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
 	__u32 rule = r->half[half] & WEIR_FW_RULE_NONE;
+	bool is_there;
 
-	if (control & flag || !(r->control & flag))
+	if (!(r->control & flag))
 		return control;
-	control |= flag | (r->control & bound);
-	s->interface[half] = r->interface[half] & WEIR_STATE_INTERFACE_MASK;
+	is_there = control & flag;
+	control = (control & ~bound) | flag | (r->control & bound);
+	s->interface[half] = (s->interface[half] & WEIR_STATE_IMPORTED_MASK) |
+			     (r->interface[half] & WEIR_STATE_INTERFACE_MASK);
+	if (is_there)
+		return control;
 	weir_half_give(s, slot, control, half, r->half[half]);
 	at = weir_fw_counters_of(p->ruleset, rule, 0);
 	if (at && weir_half_rule(s, slot, !half) != rule)

@@ -213,9 +213,20 @@ fn what_was_sent_is_updated_and_ends_and_what_is_here_stays() {
     assert_eq!(look(ACK, 77_001_000, 55_009_000).result(), HIT);
     assert_eq!(look(ACK, 77_001_000, 99_009_000).result(), DROP, "and what follows has to fit");
     assert_eq!(look(ACK, 1000, 55_009_000).result(), HIT, "without data it may stand anywhere");
+    let slot = found.slot();
+    let interfaces = || {
+        let at = table.firewall.regions().states.at + slot * state::SIZE_BYTES;
+        let word = table.firewall.arena().read32(at + state::INTERFACE / 4 * 4).to_ne_bytes();
+        let at = (state::INTERFACE % 4) as usize;
+        [word[at], word[at + 1]].map(|it| u32::from(it) & layout::STATE_INTERFACE_MASK)
+    };
+    assert_eq!(interfaces(), [1, 2]);
+    let moved = Restored { interfaces: [1, 5], flags: both | layout::STATE_IF_BOUND_B, ..open };
+    assert_eq!(import(&table, Import::State(moved), false), Outcome::Updated);
+    assert_eq!(interfaces(), [1, 5]);
+    assert!(control(&table, slot) & layout::STATE_IF_BOUND_B != 0);
     // Phases never go back.
     assert_eq!(import(&table, Import::State(first), false), Outcome::Updated);
-    let slot = found.slot();
     let at = table.firewall.regions().states.at + slot * state::SIZE_BYTES;
     assert_eq!(table.firewall.arena().read32(at + state::PHASE) & 0xffff, 0x0404);
     // Over, and another one with the same ends.

@@ -37,6 +37,10 @@ const CHANGES_MAX: usize = 16 * SLOTS_MAX;
 /// How often slots are copied whose bucket could not be had.
 const TRIES: u32 = 8;
 
+/// Why states stay here that the other firewall never gets.
+const THEIRS: &str = "the other firewall has sent them";
+const NO_SYNC: &str = "their rules say no-sync";
+
 /// A mark that is not acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -326,7 +330,7 @@ impl<'a> Sender<'a> {
             // Also of a state that was one to be sent, and is none any more.
             Err(reason) if !is_gone => {
                 *self.status.left_out.entry(reason.to_owned()).or_default() += 1;
-                if !has_copy {
+                if !has_copy || [THEIRS, NO_SYNC].contains(&reason) {
                     return;
                 }
                 self.send_end(record);
@@ -351,10 +355,10 @@ impl<'a> Sender<'a> {
         let incoming = self.firewall.arena().read32(control::SYNC_IN);
         let is_odd = incoming & layout::SYNC_IN_ODD != 0;
         if incoming & layout::SYNC_IN_LIVE != 0 && record.imported == Some(is_odd) {
-            return Err("the other firewall has sent them");
+            return Err(THEIRS);
         }
         if (0..2).any(|half| record.has_half(half) && record.are_no_sync[half]) {
-            return Err("their rules say no-sync");
+            return Err(NO_SYNC);
         }
         self.storer.state(view, record, now)
     }
