@@ -20,6 +20,7 @@ pub(crate) mod console;
 pub(crate) mod echo;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
+pub(crate) mod fw_sync;
 pub(crate) mod fw_table;
 pub(crate) mod http;
 pub(crate) mod http_serve;

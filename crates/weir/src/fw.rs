@@ -21,6 +21,7 @@ pub(crate) mod remote;
 mod run;
 pub(crate) mod show;
 mod status;
+mod sync;
 mod table;
 
 /// Runs one of the commands.
@@ -35,6 +36,7 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Status(flag) => status::status(flag.json),
         FwCommand::Stats(args) => status::stats(args),
         FwCommand::Table(args) => table::command(args),
+        FwCommand::Sync(args) => sync::command(&args.command),
         FwCommand::Stop(flag) => status::stop(flag.json),
     }
 }

@@ -9,9 +9,9 @@ use super::JsonFlag;
 use super::ruleset::{DialectName, LanguageArgs, parse_macro};
 
 pub(crate) const EXAMPLES: &str = "\
-pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats, table and stop act
-on the firewall of this network namespace and need root; everything else works on files and needs no
-privilege. docs/fw.md is the guide.
+pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats, table, sync and
+stop act on the firewall of this network namespace and need root; everything else works on files and
+needs no privilege. docs/fw.md is the guide.
 
 Examples:
   sudo weir fw run -f /etc/pf.conf         filter by it
@@ -133,6 +133,9 @@ pub(crate) enum FwCommand {
     /// Make, fill and ask typed tables: keys with values, for rules and by hand.
     #[command(after_help = super::fw_table::TABLE_HELP)]
     Table(super::fw_table::TableArgs),
+    /// Keep the states of two firewalls in step, over TLS: what pfsync does.
+    #[command(after_help = super::fw_sync::SYNC_HELP)]
+    Sync(super::fw_sync::SyncArgs),
     /// Stop the firewall: programs, states and counters go.
     #[command(after_help = super::fw_run::STOP_HELP)]
     Stop(JsonFlag),

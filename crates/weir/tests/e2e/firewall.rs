@@ -21,6 +21,7 @@ mod scrub;
 mod stages;
 mod stored;
 mod sync_stream;
+mod sync_tls;
 mod tcp;
 mod tcx;
 mod typed;

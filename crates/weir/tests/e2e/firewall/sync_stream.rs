@@ -17,7 +17,7 @@ use crate::common::{assert_exit, can_run_lab};
 use crate::turns::beside;
 
 /// A connection needs its first packet, or a state.
-const RULES: &str = "\
+pub(super) const RULES: &str = "\
 block drop all
 pass in on b0 proto tcp to any port 7001 flags S/SA keep state
 pass out on b1 proto tcp to any port 7001 flags S/SA keep state
@@ -33,7 +33,7 @@ fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, Client
     net.router.run(|| Client::connect()?.sync(direction)).expect("entered")
 }
 
-fn status(net: &Network) -> SyncStatus {
+pub(super) fn status(net: &Network) -> SyncStatus {
     let ask = || Client::connect()?.ask(&Request::SyncStatus, |_| Ok(()));
     let answered = net.router.run(ask).expect("entered").expect("answered");
     serde_json::from_value(answered.value.expect("a value")).expect("a status")
@@ -113,7 +113,7 @@ impl Drop for Relay {
 }
 
 /// The states of connections and datagrams, as pfctl shows them.
-fn states(net: &Network) -> Vec<String> {
+pub(super) fn states(net: &Network) -> Vec<String> {
     let shown = net.pfctl("-ss");
     let is_one = |line: &&str| line.contains(" tcp ") || line.contains(" udp ");
     let mut lines: Vec<String> = shown.lines().filter(is_one).map(str::to_owned).collect();
@@ -123,7 +123,7 @@ fn states(net: &Network) -> Vec<String> {
 
 /// Waits until both boxes have the same states, with the same phases.
 #[track_caller]
-fn wait_for_the_same(one: &Network, two: &Network, what: &str) -> Vec<String> {
+pub(super) fn wait_for_the_same(one: &Network, two: &Network, what: &str) -> Vec<String> {
     wait_until(what, || states(one) == states(two));
     states(one)
 }
@@ -140,7 +140,7 @@ fn boxes(tags: [&str; 2]) -> [Network; 2] {
     nets
 }
 
-fn open(net: &Network, host: &str, port: u16) -> Line {
+pub(super) fn open(net: &Network, host: &str, port: u16) -> Line {
     let mut line = net.connect(host, port, PATIENCE).expect("passed");
     line.echo("once");
     line

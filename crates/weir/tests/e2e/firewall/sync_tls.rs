@@ -1,0 +1,235 @@
+//! Two firewalls with the same states, as people run them: keys, a link between the boxes, and
+//! `weir fw sync` on each.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use weir_net::{Netlink, VethEnd};
+
+use super::network::{Killed, Line, Network, SERVER, SERVER6, echo_server, wait_until};
+use super::sync_stream::{RULES, open, states, status, wait_for_the_same};
+use crate::common::{assert_exit, can_run_lab, stderr, stdout};
+use crate::turns::beside;
+
+/// Where each box listens, on the link between them.
+const LISTEN: [&str; 2] = ["10.9.0.1:7467", "10.9.0.2:7467"];
+
+/// Two boxes with a link `y0` between them, which is not filtered.
+fn boxes(tags: [&str; 2]) -> [Network; 2] {
+    let nets = tags.map(Network::new);
+    let [one, two] = &nets;
+    let make = || {
+        let netlink = Netlink::open().expect("netlink");
+        let peer = VethEnd::new("y0").in_netns(&two.router);
+        netlink.create_veth(&VethEnd::new("y0"), &peer, 1).expect("a veth is made");
+    };
+    one.router.run(make).expect("entered");
+    for (net, address) in [(one, "10.9.0.1/24"), (two, "10.9.0.2/24")] {
+        let set = || {
+            let netlink = Netlink::open().expect("netlink");
+            netlink.add_address("y0", address.parse().expect("a prefix")).expect("added");
+            netlink.set_up("y0").expect("up");
+        };
+        net.router.run(set).expect("entered");
+    }
+    for net in &nets {
+        for host in [SERVER, SERVER6] {
+            echo_server(&net.server, host, 7001);
+        }
+        net.start(&format!("set skip on y0\n{RULES}"));
+    }
+    nets
+}
+
+fn link(net: &Network, state: &str) {
+    let output = net.program(&["ip", "link", "set", "y0", state]).output().expect("ip runs");
+    assert_exit(&output, 0);
+}
+
+fn key_file(net: &Network) -> String {
+    net.dir.path().join("sync/key").to_string_lossy().into_owned()
+}
+
+/// Makes a box's key; gives the public one.
+fn keygen(net: &Network) -> String {
+    net.printed(&["fw", "sync", "keygen", "--key", &key_file(net)]).trim_end().to_owned()
+}
+
+/// A `weir fw sync` that runs, and what it says.
+struct Running {
+    child: Killed,
+    log: PathBuf,
+}
+
+impl Running {
+    fn new(net: &Network, name: &str, arguments: &[&str]) -> Self {
+        let log = net.dir.path().join(name);
+        let key = key_file(net);
+        let mut command = net.weir(&["fw", "sync"]);
+        command.args(arguments).args(["--key", &key]);
+        command.stderr(File::create(&log).expect("a file"));
+        Self { child: Killed(command.spawn().expect("ip runs")), log }
+    }
+
+    fn serve(net: &Network, listen: &str, peer: &str) -> Self {
+        let running = Self::new(net, "serve.log", &["serve", "--listen", listen, "--peer", peer]);
+        running.await_line("listening at");
+        running
+    }
+
+    fn to(net: &Network, host: &str, peer: &str) -> Self {
+        Self::new(net, "to.log", &["to", host, "--peer", peer])
+    }
+
+    fn count(&self, part: &str) -> usize {
+        let text = fs::read_to_string(&self.log).expect("readable");
+        text.lines().filter(|line| line.contains(part)).count()
+    }
+
+    fn await_line(&self, part: &str) {
+        wait_until(part, || self.count(part) > 0);
+    }
+
+    fn stop(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a process"));
+        kill(pid, Signal::SIGTERM).expect("asked");
+        assert_eq!(self.child.0.wait().expect("it ends").code(), Some(143));
+    }
+}
+
+#[test]
+fn a_backup_follows_by_tls_also_after_the_link_was_cut() {
+    let test = "a_backup_follows_by_tls_also_after_the_link_was_cut";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["tls1", "tls2"]);
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+    let mode = fs::metadata(key_file(&one)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let shown = one.printed(&["fw", "sync", "keygen", "--public", "--key", &key_file(&one)]);
+    assert_eq!(shown.trim_end(), key1);
+    assert_exit(&one.run(&["fw", "sync", "status"]), 1);
+
+    let early = open(&one, SERVER, 7001);
+    let serve = Running::serve(&two, LISTEN[1], &key1);
+    let to = Running::to(&one, LISTEN[1], &two.file("peers", &format!("# two\n{key2}\n")));
+    to.await_line("states go to 10.9.0.2:7467");
+    serve.await_line("states come from 10.9.0.1:");
+    wait_until("a bulk has come", || status(&two).incoming.bulk_count > 0);
+    let lines: Vec<Line> = [SERVER, SERVER6].map(|host| open(&one, host, 7001)).into();
+    let said = one.printed(&["fw", "sync", "drain"]);
+    assert!(said.starts_with("the other firewall has all states, after "), "{said}");
+    let found = states(&two);
+    let established = found.iter().filter(|line| line.ends_with("ESTABLISHED:ESTABLISHED"));
+    assert_eq!(established.count(), 3, "{found:?}");
+    assert_eq!(wait_for_the_same(&one, &two, "they have the same"), found);
+
+    let printed = one.printed(&["fw", "sync", "status"]);
+    assert_eq!(printed.lines().next(), Some("to another firewall     live"), "{printed}");
+    let shown = two.printed(&["fw", "sync", "status", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(
+        (&shown["incoming"]["is_live"], &shown["out"]["is_live"]),
+        (&true.into(), &false.into())
+    );
+    let drained = one.printed(&["fw", "sync", "drain", "--json"]);
+    let drained: serde_json::Value = serde_json::from_str(&drained).expect("JSON");
+    assert_eq!((&drained["drained"], &drained["out"]["is_live"]), (&true.into(), &true.into()));
+
+    // Nobody says that the link is cut: both sides notice.
+    link(&one, "down");
+    let mut late = open(&one, SERVER, 7001);
+    wait_until("both notice", || !status(&one).out.is_live && !status(&two).incoming.is_live);
+    to.await_line("no states go to 10.9.0.2:7467 any more");
+    serve.await_line("no states come from 10.9.0.1:");
+    late.echo("the firewall goes on");
+    one.pfctl("-k fd01::2");
+    assert_ne!(states(&one), states(&two));
+    link(&one, "up");
+    wait_until("it is there again", || status(&one).out.is_live);
+    let found = wait_for_the_same(&one, &two, "they are the same again");
+    assert_eq!(found.len(), 3, "{found:?}");
+    // One of two sessions, and one loss.
+    assert_eq!((to.count(": states go to"), to.count("any more")), (2, 1));
+
+    to.stop();
+    serve.await_line("it has ended it");
+    wait_until("it has ended", || !status(&two).incoming.is_live);
+    assert_exit(&one.run(&["fw", "sync", "status"]), 1);
+    let output = one.run(&["fw", "sync", "drain", "--timeout", "200ms"]);
+    assert_exit(&output, 1);
+    assert!(stdout(&output).contains("is weir fw sync to running?"), "{}", stdout(&output));
+    assert_eq!(states(&two), found, "they stay, and live by their timeouts");
+    serve.stop();
+    drop((early, lines, late));
+}
+
+#[test]
+fn two_firewalls_send_to_each_other() {
+    let test = "two_firewalls_send_to_each_other";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["both1", "both2"]);
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+    let _serve = [Running::serve(&one, LISTEN[0], &key2), Running::serve(&two, LISTEN[1], &key1)];
+    let _to = [Running::to(&one, LISTEN[1], &key2), Running::to(&two, LISTEN[0], &key1)];
+    wait_until("both directions live", || {
+        [&one, &two].into_iter().map(status).all(|it| it.out.is_live && it.incoming.bulk_count > 0)
+    });
+    let _lines = [open(&one, SERVER, 7001), open(&two, SERVER6, 7001)];
+    wait_until("each has both", || states(&one).len() == 2 && states(&one) == states(&two));
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_said() {
+    let test = "a_wrong_key_is_refused_and_said";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["key1", "key2"]);
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+
+    // The backup knows another key.
+    let serve = Running::serve(&two, LISTEN[1], &key2);
+    let to = Running::to(&one, LISTEN[1], &key2);
+    serve.await_line(&format!("its key is {key1}, which --peer does not name"));
+    to.await_line("the other firewall refuses this one's key");
+    assert_eq!(status(&one).out.session_count + status(&two).incoming.session_count, 0);
+    to.stop();
+    serve.stop();
+
+    // The master does.
+    let serve = Running::serve(&two, LISTEN[1], &key1);
+    let to = Running::to(&one, LISTEN[1], &key1);
+    to.await_line(&format!("its key is {key2}, which --peer does not name"));
+    assert_eq!(status(&one).out.session_count + status(&two).incoming.session_count, 0);
+    drop(to);
+
+    // A key that others may read is none, and one that is there is kept.
+    let path = key_file(&one);
+    let keygen = ["fw", "sync", "keygen", "--key", &path];
+    let output = one.run(&keygen);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("--force"), "{}", stderr(&output));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("set");
+    let output = one.run(&["fw", "sync", "to", LISTEN[1], "--key", &path, "--peer", &key2]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("is not private"), "{}", stderr(&output));
+
+    // With a new one, which the backup is told of, states go.
+    let made = one.printed(&["fw", "sync", "keygen", "--force", "--key", &path]);
+    let made = made.trim_end();
+    assert_ne!(made, key1);
+    serve.stop();
+    let _serve = Running::serve(&two, LISTEN[1], made);
+    let _to = Running::to(&one, LISTEN[1], &key2);
+    wait_until("states go", || status(&one).out.is_live && status(&two).incoming.is_live);
+}
