@@ -22,7 +22,7 @@ mkdir -p "$units"
 DESTDIR="$PWD/$stage" PREFIX=/usr ZSH_COMPLETIONS=/usr/share/zsh/vendor-completions \
     scripts/install.sh install >/dev/null
 strip --remove-section=.comment --remove-section=.note "$stage/usr/bin/weir"
-# A unit needs maintainer scripts, which cargo-deb writes.
+# The daemon's unit needs maintainer scripts, which cargo-deb writes.
 mv "$stage/usr/lib/systemd/system/weir-fw.service" "$units"
 # Debian has the text of the Apache licence once, and the licences of a package in copyright.
 rm "$stage"/usr/share/doc/weir/LICENSE-* "$stage"/usr/share/doc/weir/copyright

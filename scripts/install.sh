@@ -37,8 +37,11 @@ lay_out() {
     "$weir" completions fish >"$stage$prefix/share/fish/vendor_completions.d/weir.fish"
 
     mkdir -p "$stage$prefix/lib/systemd/system" "$doc"
-    sed "s|/usr/local/bin/|$prefix/bin/|" "$repository/dist/weir-fw.service" \
-        >"$stage$prefix/lib/systemd/system/weir-fw.service"
+    local unit
+    for unit in "$repository"/dist/*.service; do
+        sed "s|/usr/local/bin/|$prefix/bin/|" "$unit" \
+            >"$stage$prefix/lib/systemd/system/${unit##*/}"
+    done
     cp "$repository"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT,dist/copyright} "$doc"
     cp "$repository/bpf/LICENSE-BSD-2-Clause" "$doc"
     # Laid out as in the repository, so that the links in README.md work; large files below labs/
