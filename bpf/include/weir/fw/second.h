@@ -65,7 +65,7 @@ static __noinline __u32 weir_stage_ask(struct xdp_md *ctx, __u32 kept_at, __u8 s
 	return next_hop;
 }
 
-/* A packet that has no way out of this interface any more: routes or interfaces have changed. */
+/* A packet that has no way out any more: routes or interfaces have changed. */
 static __noinline int weir_second_lost(struct xdp_md *ctx, struct weir_fw_scratch *scratch)
 {
 	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
