@@ -90,7 +90,8 @@ static __always_inline int weir_stage_hand_over(struct xdp_md *ctx, __u32 home, 
 	__u32 at;
 
 	/* A driver that has no room for it leaves the frame to one stage. */
-	if (!lines || !scratch || !weir_stage_clear(ctx) || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*note)))
+	if (!lines || !scratch || !weir_stage_clear(ctx) ||
+	    bpf_xdp_adjust_meta(ctx, -(int)sizeof(*note)))
 		return WEIR_QUICK_NOT;
 	note = (void *)(long)ctx->data_meta;
 	if ((void *)(note + 1) > weir_xdp_data(ctx))
