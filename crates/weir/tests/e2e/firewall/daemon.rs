@@ -23,9 +23,9 @@ const ANSWER: Duration = Duration::from_millis(200);
 const MILLION: u32 = 1_000_000;
 
 /// A file with a million addresses from `first` on, in networks that nobody has here.
-fn addresses(net: &Network, name: &str, first: u32) -> String {
+fn addresses(net: &Network, name: &str, (first, count): (u32, u32)) -> String {
     let mut text = String::new();
-    for number in first..first + MILLION {
+    for number in first..first + count {
         let _ = writeln!(text, "{}", std::net::Ipv4Addr::from(number));
     }
     net.file(name, &text)
@@ -99,7 +99,7 @@ fn changes_are_seen_while_the_engine_is_busy() {
     let net = Network::new("busy");
     echo_server(&net.server, SERVER, 7001);
     net.add_second_way();
-    let list = addresses(&net, "list", 0x4000_0000);
+    let list = addresses(&net, "list", (0x4000_0000, 5 * MILLION / 2));
     let rules = format!(
         "set limit table-entries 3000000\ntable <big> persist file \"{list}\"\npass\n\
          block in quick from <big>\n"
@@ -175,7 +175,7 @@ fn a_table_of_a_million_entries_is_replaced_while_packets_run() {
     let net = Network::new("million");
     echo_server(&net.server, SERVER, 7001);
     let [first, second] = [("first", 0x4000_0000), ("second", 0x5000_0000)]
-        .map(|(name, from)| addresses(&net, name, from));
+        .map(|(name, from)| addresses(&net, name, (from, MILLION)));
     net.start(&format!(
         "set limit table-entries 3000000\ntable <big> persist file \"{first}\"\n\
          block\npass proto icmp6\npass proto tcp from !<big> to !<big>\n"
