@@ -152,7 +152,10 @@ fn what_is_wrong_is_named_and_what_is_unknown_skipped() {
     assert_eq!(error, Error { at: 12 + 42, cause: Cause::Count { said: 7, found: 1 } });
     let mut bytes = stream(&[]);
     sync::put_end(&mut bytes, 0);
-    assert!(matches!(cause(&bytes).cause, Cause::Value { .. }), "it is no file");
+    assert!(
+        matches!(cause(&bytes).cause, Cause::Value { .. }),
+        "a file ends, and a stream does not"
+    );
     let mut bytes = stream(&[]);
     put_record(&mut bytes, TYPE_BULK_BEGIN, &[1]);
     assert_eq!(cause(&bytes).cause, Cause::Size { kind: TYPE_BULK_BEGIN, size: 1 });

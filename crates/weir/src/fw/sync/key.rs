@@ -53,7 +53,7 @@ impl FromStr for PublicKey {
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let wrong = || {
             format!(
-                "`{text}` is no public key, which is {PREFIX} and 64 hexadecimal digits: \
+                "`{text}` is not a public key, which is {PREFIX} and 64 hexadecimal digits: \
                  `weir fw sync keygen --public` prints it on the other firewall"
             )
         };
@@ -81,7 +81,7 @@ pub(super) fn peers(word: &str) -> anyhow::Result<Vec<PublicKey>> {
         file.take(FILE_SIZE_BYTES_MAX).read_to_string(&mut text).map(|_| text)
     });
     let text = text.with_context(|| {
-        format!("--peer {word} is no key ({PREFIX}…), and no file with keys that can be read")
+        format!("--peer {word} is neither a key ({PREFIX}…) nor a readable file of keys")
     })?;
     let mut keys = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -111,7 +111,7 @@ impl PrivateKey {
 
     fn from_pkcs8(pkcs8: PrivatePkcs8KeyDer<'static>) -> anyhow::Result<Self> {
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8.secret_pkcs8_der());
-        let pair = pair.map_err(|why| anyhow::anyhow!("it is no key of Ed25519: {why}"))?;
+        let pair = pair.map_err(|why| anyhow::anyhow!("it is not an Ed25519 key: {why}"))?;
         let public = pair.public_key().as_ref().try_into().context("its public key is none")?;
         Ok(Self { pkcs8, public: PublicKey(public) })
     }
@@ -128,7 +128,7 @@ impl PrivateKey {
             format!("cannot read the key {name} (`weir fw sync keygen --key {name}` makes one)")
         })?;
         let about = file.metadata().with_context(|| format!("cannot read the key {name}"))?;
-        ensure!(about.is_file(), "the key {name} is no file");
+        ensure!(about.is_file(), "the key {name} is not a file");
         let mode = about.permissions().mode() & 0o777;
         ensure!(
             mode & 0o077 == 0,
@@ -270,10 +270,10 @@ mod tests {
         refused("has no private key in PEM");
         let rsa = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
         fs::write(&path, rsa).unwrap();
-        refused("it is no key of Ed25519");
+        refused("it is not an Ed25519 key");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        refused("is no file");
+        refused("is not a file");
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("peers").to_str().unwrap().to_owned();
-        assert!(peers(&path).unwrap_err().to_string().contains("no file with keys"));
+        assert!(peers(&path).unwrap_err().to_string().contains("nor a readable file of keys"));
         let second = PrivateKey::new().unwrap().public;
         fs::write(&path, format!("# the backup\n{word}  # since May\n\n{second}\n")).unwrap();
         assert_eq!(peers(&path).unwrap(), [key, second]);
