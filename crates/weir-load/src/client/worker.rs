@@ -38,6 +38,9 @@ const SWEEP_NS: u64 = 100_000_000;
 const PAUSE_NS: u64 = 100_000_000;
 /// Events that are dealt with before it is looked for what is due.
 const EVENTS: usize = 64;
+/// Connections that are opened before it is looked for events: with more, those that are
+/// established would wait for the rest when the rate is more than the machine can do, and time out.
+const OPENED_AT_ONCE: usize = EVENTS;
 
 const TIMER: Token = Token(usize::MAX);
 const LINE: Token = Token(usize::MAX - 1);
@@ -330,9 +333,11 @@ impl Worker {
             self.queues.idle.extend(0..u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
             self.begun = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
         }
-        while (self.begun as usize) < self.connections.len()
-            && self.opening.take_due(now - self.start_ns).is_some()
-        {
+        for _ in 0..OPENED_AT_ONCE {
+            let is_over = self.begun as usize == self.connections.len();
+            if is_over || self.opening.take_due(now - self.start_ns).is_none() {
+                break;
+            }
             let id = self.begun;
             self.begun += 1;
             self.pending += 1;

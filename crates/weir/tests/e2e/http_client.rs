@@ -409,6 +409,22 @@ fn more_connections_than_a_process_has_descriptors() {
 }
 
 #[test]
+fn connections_do_not_time_out_because_others_are_due() {
+    if !can_run_lab("connections_do_not_time_out_because_others_are_due") {
+        return;
+    }
+    let bed = Bed::new();
+    let serving = bed.serve(&["--workers", "1"]);
+    // All are due at once. Opening them takes longer than one of them may take.
+    let words = ["--connections", "15k", "--source", "198.18.0.0/24", "--connect-rate", "10M"];
+    let more = ["--workers", "1", "--timeout", "300ms", "--rate", "10", "--duration", "300ms"];
+    let result = bed::last_object(&bed.client(&url("/b/1"), &[&words[..], &more].concat()));
+    assert_eq!(number(&result, "/counts/not_opened/timeout"), 0, "{result:#}");
+    assert_eq!(number(&result, "/connections_open_max"), 15_000, "{result:#}");
+    drop(serving.end());
+}
+
+#[test]
 fn pools_have_their_parts_of_the_rate() {
     if !can_run_lab("pools_have_their_parts_of_the_rate") {
         return;
