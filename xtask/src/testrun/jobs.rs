@@ -96,6 +96,7 @@ const MACHINES: &[&str] = &[
     "labs::pxe::",
     "labs::qemu::",
     "labs::queues::",
+    "labs::shapers::",
 ];
 /// How many of them start at once: all. They mostly wait, and limit by themselves what does not
 /// (`tests/e2e/labs/slots.rs`).

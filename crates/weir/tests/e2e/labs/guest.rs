@@ -69,7 +69,7 @@ const TIMED_OUT: i32 = 124;
 /// mmdebstrap's shells know only descriptors of one digit.
 const CLOSE_INHERITED: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- && exec \"$@\"";
 /// From power on to power off: seconds, emulated on a machine that is idle.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How much of the console a message shows.
 const CONSOLE_LINES_SHOWN: usize = 40;
 
