@@ -225,6 +225,7 @@ impl<'a> Sender<'a> {
     fn begin_bulk(&mut self) {
         // From here on what moves is marked.
         self.firewall.tell_changes(true, true);
+        self.scanner.begin_bulk(&self.firewall);
         stream::put_bulk_begin(self.pipe.out());
         (self.bulk, self.bulk_count, self.is_bulk_passed) = (Some(Bulk::new()), 0, false);
     }
@@ -268,6 +269,7 @@ impl<'a> Sender<'a> {
 
     fn end_bulk(&mut self) {
         self.firewall.tell_changes(true, false);
+        self.scanner.end_bulk(&self.firewall);
         stream::put_bulk_end(self.pipe.out(), self.bulk_count);
         (self.bulk, self.is_bulk_passed) = (None, false);
         self.status.bulk_count += 1;

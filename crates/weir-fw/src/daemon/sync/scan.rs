@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{self, Slots, state};
 
-/// Everything is looked at so often, whatever hints say.
+/// Everything is looked at so often, whatever hints say, but while a bulk is under way.
 const FULL: Duration = Duration::from_secs(10);
 /// States that nobody has answered wait for so long.
 const YOUNG_TICKS: u32 = 60;
@@ -81,12 +81,32 @@ impl Table {
 pub(super) struct Scanner {
     /// Pieces of the table that are to be looked at.
     pieces: BTreeSet<u32>,
-    full_at: Instant,
+    /// When everything was looked at; `None`: a bulk does it.
+    full_at: Option<Instant>,
 }
 
 impl Scanner {
     pub(super) fn new() -> Self {
-        Self { pieces: BTreeSet::new(), full_at: Instant::now() }
+        Self { pieces: BTreeSet::new(), full_at: Some(Instant::now()) }
+    }
+
+    /// A bulk begins, which passes what is marked so far: only what changes from now on is found
+    /// until it ends.
+    pub(super) fn begin_bulk(&mut self, firewall: &Firewall) {
+        firewall.take_hints(|_| {});
+        self.pieces.clear();
+        self.full_at = None;
+    }
+
+    /// A bulk has ended. What it left out is to be found: everything is looked at once.
+    pub(super) fn end_bulk(&mut self, firewall: &Firewall) {
+        self.look_everywhere(firewall);
+    }
+
+    fn look_everywhere(&mut self, firewall: &Firewall) {
+        self.full_at = Some(Instant::now());
+        let last = firewall.regions().dirty.bytes;
+        self.pieces.extend(0..u32::try_from(last).unwrap_or(u32::MAX));
     }
 
     /// The slots that are marked and due at a tick, at most about so many.
@@ -94,10 +114,8 @@ impl Scanner {
         firewall.take_hints(|piece| {
             self.pieces.insert(piece);
         });
-        if self.full_at.elapsed() >= FULL {
-            self.full_at = Instant::now();
-            let last = firewall.regions().dirty.bytes;
-            self.pieces.extend(0..u32::try_from(last).unwrap_or(u32::MAX));
+        if self.full_at.is_some_and(|at| at.elapsed() >= FULL) {
+            self.look_everywhere(firewall);
         }
         let (table, mut due, mut old_count) = (Table::of(firewall), Due::default(), 0);
         let mut again = BTreeSet::new();

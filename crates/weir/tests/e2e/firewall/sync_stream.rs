@@ -9,6 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_fw::protocol::{Client, ClientError, Request, SyncDirection, SyncStatus};
+use weir_fw::sync::stream::{self, Mark, Session};
+use weir_fw::sync::{self, Half, Peer, State};
 
 use super::network::{
     IMPATIENCE, Line, Network, PATIENCE, SERVER, SERVER6, at, echo_server, wait_until,
@@ -220,6 +222,9 @@ fn after_a_cut_both_have_the_same_again() {
     let lines: Vec<Line> = [SERVER, SERVER, SERVER6].map(|host| open(&one, host, 7001)).into();
     let relay = Relay::join(&one, &two);
     wait_for_the_same(&one, &two, "they have come");
+    wait_until("all were sent", || status(&one).out.bulk_count == 1);
+    let all_count = one.json("stats")["states"]["current_count"].as_u64();
+    assert!(Some(status(&one).out.sent_count) <= all_count, "each of them once");
     relay.cut(&one, &two);
     one.pfctl("-k fd01::2");
     let more = open(&one, SERVER, 7001);
@@ -272,6 +277,66 @@ fn a_box_that_does_not_read_holds_nothing_up() {
         let out = status(&one).out;
         out.unacknowledged_count == 0 && out.lag_ms == 0
     });
+}
+
+/// A stream with so many connections.
+fn made_up(count: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    sync::put_header(&mut bytes);
+    stream::put_session(&mut bytes, Session { id: 1, table: 1 });
+    let peer = Peer { phase: 4, wscale: 0, max_win: 1000, seq: [1, 1000] };
+    for number in 0..count {
+        let [_, a, b, c] = number.to_be_bytes();
+        let state = State {
+            protocol: 6,
+            flags: sync::CONNECTED,
+            ends: [([10, a, b, c].into(), 1000), ([192, 0, 2, 1].into(), 80)],
+            peers: [peer; 2],
+            halves: [Half { flags: sync::PRESENT, ..Half::default() }, Half::default()],
+            packets: [1; 2],
+            bytes: [60; 2],
+            age_ms: 1000,
+            remaining_ms: 3_600_000,
+        };
+        sync::put_state(&mut bytes, &state);
+    }
+    stream::put_mark(&mut bytes, Mark { sequence: 1, sent_ms: 0, record_count: count });
+    bytes
+}
+
+/// More ends than what waits to be written and their ring have room for.
+const COUNT: u32 = 80_000;
+
+#[test]
+fn ends_without_room_make_all_states_go_once_more() {
+    let test = "ends_without_room_make_all_states_go_once_more";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = ["many1", "many2"].map(Network::new);
+    for net in [&one, &two] {
+        net.start(&format!("set limit states 200000\n{RULES}"));
+    }
+    let mut source = session(&one, SyncDirection::In).expect("accepted");
+    source.write_all(&made_up(COUNT)).expect("sent");
+    wait_until("they are taken in", || status(&one).incoming.sequence == 1);
+    assert_eq!(status(&one).incoming.inserted_count, u64::from(COUNT));
+    drop(source);
+    wait_until("that session has ended", || !status(&one).incoming.is_live);
+
+    let count = |net: &Network| net.json("stats")["states"]["current_count"].as_u64();
+    let relay = Relay::join(&one, &two);
+    assert_eq!(status(&two).incoming.left_out.values().sum::<u64>(), 0);
+    assert!(count(&two) >= Some(COUNT.into()), "the bulk had all of them");
+    relay.hold(true);
+    one.pfctl("-k 10.0.0.0/8");
+    let lost = || one.json("stats")["sync"]["lost_deletes_count"].as_u64();
+    assert!(lost() > Some(0), "{:?}", lost());
+    relay.hold(false);
+    wait_until("all has gone there, too", || count(&two) < Some(100));
+    wait_until("by a second bulk", || status(&two).incoming.bulk_count == 2);
+    assert!(status(&two).incoming.deleted_count >= u64::from(COUNT));
 }
 
 #[test]
