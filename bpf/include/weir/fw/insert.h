@@ -75,7 +75,7 @@ static __always_inline __u32 weir_bucket_add_family(weir_line *s, __u32 slot, __
 }
 
 /* What a half's interface says of who has sent the record. */
-static __always_inline __u32 weir_is_sent_half(weir_line *s, __u32 half)
+static __always_inline __u32 weir_half_mark(weir_line *s, __u32 half)
 {
 	__u32 sent = s->interface[half] & WEIR_STATE_IMPORTED_MASK;
 
@@ -106,7 +106,7 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	if (d->scrub & ~WEIR_SCRUB_SYNS)
 		control |= WEIR_STATE_SCRUB;
 	/* It stays what it is whoever has sent it. */
-	bound = weir_is_sent_half(s, half);
+	bound = weir_half_mark(s, half);
 	s->interface[half] = (weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK) | bound;
 	if (d->gateway | d->gateway_back)
 		weir_bucket_give_gateways(s, p, d, reverse);
@@ -284,7 +284,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 		weir_source_leave(slot, half);
 	if (s->control & WEIR_STATE_TRACKED)
 		s->wscale[0] &= ~WEIR_WSCALE_COUNTED(half);
-	s->interface[half] = weir_is_sent_half(s, half);
+	s->interface[half] = weir_half_mark(s, half);
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
 	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE);

@@ -119,7 +119,8 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 	weir_restore_account(r, s, slot, is_tcp);
 	if (r->flags & WEIR_SWEEP_IMPORT) {
 		weir_update_sender(r, s);
-		if (is_tcp && !(control & WEIR_STATE_SLOPPY) && weir_update_is_open(r->phase))
+		if (is_tcp && !(control & WEIR_STATE_SLOPPY) &&
+		    weir_update_is_open(r->phase[0], r->phase[1]))
 			weir_update_relearn(s);
 	} else {
 		control |= WEIR_STATE_DIRTY;
@@ -160,55 +161,55 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 	return WEIR_RESTORED_MADE;
 }
 
-/* Makes a record, if its place is free and the limit allows it: WEIR_RESTORED_*. */
-__noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
-			    struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
+/*
+ * Makes a record, if its place in a locked bucket is free and the limit allows it, or brings up to
+ * date what another firewall has sent before: WEIR_RESTORED_*. `found`: what stands there.
+ */
+__noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
+				 const struct weir_fw_packet *p __arg_nonnull, __u32 home,
+				 __u64 found)
 {
-	struct weir_fw_control __weir_arena *control = weir_fw_control();
-	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, p->ruleset);
 	__u64 limit = image->state_limit, reserved = image->reserved_count;
-	int result = WEIR_RESTORED_PRESENT;
-	__u64 found = WEIR_FOUND_NONE;
-	__u32 home;
+	int result;
 
-	weir_restore_key(r, p, ruleset);
-	home = weir_state_lock_bucket(p->hash, p->cpu);
-	if (home == WEIR_STATE_BUCKET_NONE)
-		return WEIR_RESTORED_BUSY;
-	if (weir_state_line(home)->control & WEIR_STATE_LIVE) {
-		found = weir_bucket_find(p, home, false);
-		if (found < WEIR_FOUND_REVERSE && r->flags & WEIR_SWEEP_IMPORT &&
-		    weir_is_imported(weir_state_line((__u32)found))) {
-			result = weir_update(r, p, (__u32)found);
-			if (result != WEIR_RESTORED_ABSENT)
-				goto unlock;
-			/* A connection that is over; this one is another. */
-			weir_bucket_remove(home, (__u32)found, p->cpu);
-			result = WEIR_RESTORED_PRESENT;
-			found = WEIR_FOUND_NONE;
-		}
-		if (found != WEIR_FOUND_NONE ||
-		    weir_bucket_find(p, home, true) != WEIR_FOUND_NONE)
-			goto unlock;
+	if (found < WEIR_FOUND_REVERSE && r->flags & WEIR_SWEEP_IMPORT &&
+	    weir_is_imported(weir_state_line((__u32)found))) {
+		result = weir_update(r, p, (__u32)found);
+		if (result != WEIR_RESTORED_ABSENT)
+			return result;
+		/* A connection that is over; this one is another. */
+		weir_bucket_remove(home, (__u32)found, p->cpu);
+		found = WEIR_FOUND_NONE;
 	}
+	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
+					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
+		return WEIR_RESTORED_PRESENT;
 	result = WEIR_RESTORED_LIMIT;
 	limit = limit > reserved ? limit - reserved : 0;
-	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
+	if (__sync_fetch_and_add(&weir_fw_control()->state_count, 1) < limit)
 		result = weir_restore_insert(r, p, home);
 	if (result != WEIR_RESTORED_MADE)
-		__sync_fetch_and_sub(&control->state_count, 1);
-unlock:
-	weir_state_unlock(home, weir_state_line(home)->control);
+		__sync_fetch_and_sub(&weir_fw_control()->state_count, 1);
 	return result;
 }
 
-/* Ends a record that another firewall has sent, and not another one: WEIR_RESTORED_*. */
-__noinline int weir_restore_end(const struct weir_fw_sweep *r __arg_nonnull,
-				struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
+/* Ends the record that was found, if another firewall has sent it, and not another one. */
+static __always_inline int weir_restore_end(const struct weir_fw_packet *p, __u32 home, __u64 found)
 {
-	int result = WEIR_RESTORED_ABSENT;
+	if (found >= WEIR_FOUND_REVERSE || !weir_is_imported(weir_state_line((__u32)found)))
+		return WEIR_RESTORED_ABSENT;
+	weir_bucket_remove(home, (__u32)found, p->cpu);
+	return WEIR_RESTORED_ENDED;
+}
+
+/* Does what a request asks for with the record of its ends: WEIR_RESTORED_*. */
+__noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
+			    struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
+{
 	__u64 found = WEIR_FOUND_NONE;
 	__u32 home;
+	int result;
 
 	weir_restore_key(r, p, ruleset);
 	home = weir_state_lock_bucket(p->hash, p->cpu);
@@ -216,10 +217,8 @@ __noinline int weir_restore_end(const struct weir_fw_sweep *r __arg_nonnull,
 		return WEIR_RESTORED_BUSY;
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home, false);
-	if (found < WEIR_FOUND_REVERSE && weir_is_imported(weir_state_line((__u32)found))) {
-		weir_bucket_remove(home, (__u32)found, p->cpu);
-		result = WEIR_RESTORED_ENDED;
-	}
+	result = r->mode == WEIR_SWEEP_GONE ? weir_restore_end(p, home, found) :
+					      weir_restore_make(r, p, home, found);
 	weir_state_unlock(home, weir_state_line(home)->control);
 	return result;
 }
@@ -234,9 +233,7 @@ __noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *sc
 	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
 		if (i >= count || bpf_xdp_load_bytes(ctx, at, r, sizeof(*r)))
 			break;
-		r->next = r->mode == WEIR_SWEEP_GONE ?
-				  weir_restore_end(r, &scratch->quoted, ruleset) :
-				  weir_restore(r, &scratch->quoted, ruleset);
+		r->next = weir_restore(r, &scratch->quoted, ruleset);
 		if (bpf_xdp_store_bytes(ctx, at, r, sizeof(*r)))
 			return false;
 		at += sizeof(*r);

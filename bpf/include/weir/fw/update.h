@@ -24,9 +24,9 @@ static __always_inline void weir_update_sender(const struct weir_fw_sweep *r, we
 }
 
 /* Whether both ends of a connection are established, or were. */
-static __always_inline bool weir_update_is_open(const __u8 *phase)
+static __always_inline bool weir_update_is_open(__u8 one, __u8 two)
 {
-	return phase[0] >= WEIR_TCPS_ESTABLISHED && phase[1] >= WEIR_TCPS_ESTABLISHED;
+	return one >= WEIR_TCPS_ESTABLISHED && two >= WEIR_TCPS_ESTABLISHED;
 }
 
 /* Nothing is known of its windows. */
@@ -84,7 +84,7 @@ __noinline int weir_update_tcp(const struct weir_fw_sweep *r __arg_nonnull, __u3
 			s->seq[i].hi = r->seq[i][1];
 		}
 	}
-	if (weir_update_is_open(r->phase) && !(s->control & WEIR_STATE_SLOPPY))
+	if (weir_update_is_open(r->phase[0], r->phase[1]) && !(s->control & WEIR_STATE_SLOPPY))
 		weir_update_relearn(s);
 	if (r->wscale[0] & WEIR_WSCALE_CONNECTED && !(s->wscale[0] & WEIR_WSCALE_CONNECTED))
 		weir_tcp_connected(s);
@@ -127,7 +127,7 @@ __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 	weir_line *s = weir_state_line(slot);
 	__u32 control = s->control, i;
 
-	was_open = s->phase[0] >= WEIR_TCPS_ESTABLISHED && s->phase[1] >= WEIR_TCPS_ESTABLISHED;
+	was_open = weir_update_is_open(s->phase[0], s->phase[1]);
 	if (is_tcp && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
 	    s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
 	    (r->phase[0] < WEIR_TCPS_FIN_WAIT_2 || r->phase[1] < WEIR_TCPS_FIN_WAIT_2))
