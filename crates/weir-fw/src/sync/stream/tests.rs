@@ -1,5 +1,5 @@
-//! The format is what docs/fw-sync.md says, in pieces of any size, and any bytes are a stream or an
-//! error.
+//! The format is what docs/fw-sync.md says, in pieces of any size. (`tests/it/streams.rs` has any
+//! bytes.)
 
 use super::*;
 use crate::sync::{self, Half, Kind, PRESENT, Peer, State};
@@ -112,32 +112,6 @@ fn a_truncation_gives_what_came_and_no_error() {
         assert!(found.len() >= last && found.len() < items().len());
         last = found.len();
     }
-}
-
-#[test]
-fn any_bytes_are_a_stream_or_an_error() {
-    let good = stream(&items());
-    let mut random = 0x5eed_u64;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(random >> 33).unwrap()
-    };
-    let mut refused = 0;
-    for _ in 0..20_000 {
-        let mut bytes = good.clone();
-        for _ in 0..=next() % 4 {
-            let at = next() % bytes.len();
-            bytes[at] = next().to_le_bytes()[0];
-        }
-        let at = next() % bytes.len();
-        let whole = decoded([&bytes[..]]);
-        assert_eq!(decoded([&bytes[..at], &bytes[at..]]), whole, "pieces change nothing");
-        if let Some(Error { at, cause }) = whole.1 {
-            assert!(at <= bytes.len() && !cause.to_string().is_empty());
-            refused += 1;
-        }
-    }
-    assert!(refused > 1000, "{refused}");
 }
 
 #[test]
