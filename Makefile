@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build install uninstall deb demo check test ci test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules bench-rss bench-http clean
+.PHONY: help build install uninstall deb demo check test ci test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules bench-rss bench-http bench-sync clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
 
-bench: bench-fw bench-gen bench-stats bench-rules bench-rss bench-http ## run all benchmarks (docs/bench.md)
+bench: bench-fw bench-gen bench-stats bench-rules bench-rss bench-http bench-sync ## run all benchmarks (docs/bench.md)
 
 bench-fw: ## weir fw against XDP, Linux and nftables (about 50 minutes); ARGS=--help
 	@scripts/setup.sh build run bench
@@ -79,6 +79,10 @@ bench-rules: ## pf.conf: large rulesets and the evaluator against their limits (
 bench-rss: ## receive side scaling: hashes, predicted queues, echo servers, tunnels (three minutes)
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh rss $(ARGS)
+
+bench-sync: ## a second firewall is kept in step (about 12 minutes, 4 GB of memory); ARGS=--help
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh sync $(ARGS)
 
 bench-http: ## connections with and without sockets, through firewalls, and HTTP (about three minutes)
 	@scripts/setup.sh build run bench

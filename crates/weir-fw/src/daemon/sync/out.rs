@@ -261,15 +261,15 @@ impl<'a> Sender<'a> {
     /// Goes on with the bulk.
     fn bulk(&mut self, now: u32) -> std::io::Result<()> {
         let Some(bulk) = &mut self.bulk else { return Ok(()) };
-        let slots = bulk.look(&self.firewall, now, BULK_SLOTS);
+        let slots = bulk.look(&self.firewall, now, BULK_SLOTS, &mut self.scanner);
         self.status.bulk_percent = Some(bulk.percent(&self.firewall));
-        self.is_bulk_passed = slots.is_empty();
-        self.copy(&slots, true).map(drop)
+        self.is_bulk_passed = slots.is_none();
+        self.copy(&slots.unwrap_or_default(), true).map(drop)
     }
 
     fn end_bulk(&mut self) {
         self.firewall.tell_changes(true, false);
-        self.scanner.end_bulk(&self.firewall);
+        self.scanner.end_bulk();
         stream::put_bulk_end(self.pipe.out(), self.bulk_count);
         (self.bulk, self.is_bulk_passed) = (None, false);
         self.status.bulk_count += 1;

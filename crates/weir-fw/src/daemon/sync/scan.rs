@@ -10,6 +10,8 @@ use weir_bpf::firewall::layout::{self, Slots, state};
 
 /// Everything is looked at so often, whatever hints say, but while a bulk is under way.
 const FULL: Duration = Duration::from_secs(10);
+/// So many pieces of it in one look: what has changed does not wait for the rest.
+const FULL_PIECES: u32 = 256;
 /// States that nobody has answered wait for so long.
 const YOUNG_TICKS: u32 = 60;
 /// And then so many of them are sent in one look.
@@ -81,32 +83,27 @@ impl Table {
 pub(super) struct Scanner {
     /// Pieces of the table that are to be looked at.
     pieces: BTreeSet<u32>,
-    /// When everything was looked at; `None`: a bulk does it.
+    /// The next piece while everything is looked at, in parts; all before it are in `pieces`.
+    everywhere: Option<u32>,
+    /// When that began; `None`: a bulk does it.
     full_at: Option<Instant>,
 }
 
 impl Scanner {
     pub(super) fn new() -> Self {
-        Self { pieces: BTreeSet::new(), full_at: Some(Instant::now()) }
+        Self { pieces: BTreeSet::new(), everywhere: None, full_at: Some(Instant::now()) }
     }
 
-    /// A bulk begins, which passes what is marked so far: only what changes from now on is found
-    /// until it ends.
+    /// A bulk begins, which passes what is marked so far: only what changes from now on, and what
+    /// it leaves out ([`Self::put_back`]), is found until it ends.
     pub(super) fn begin_bulk(&mut self, firewall: &Firewall) {
         firewall.take_hints(|_| {});
         self.pieces.clear();
-        self.full_at = None;
+        (self.everywhere, self.full_at) = (None, None);
     }
 
-    /// A bulk has ended. What it left out is to be found: everything is looked at once.
-    pub(super) fn end_bulk(&mut self, firewall: &Firewall) {
-        self.look_everywhere(firewall);
-    }
-
-    fn look_everywhere(&mut self, firewall: &Firewall) {
+    pub(super) fn end_bulk(&mut self) {
         self.full_at = Some(Instant::now());
-        let last = firewall.regions().dirty.bytes;
-        self.pieces.extend(0..u32::try_from(last).unwrap_or(u32::MAX));
     }
 
     /// The slots that are marked and due at a tick, at most about so many.
@@ -115,7 +112,13 @@ impl Scanner {
             self.pieces.insert(piece);
         });
         if self.full_at.is_some_and(|at| at.elapsed() >= FULL) {
-            self.look_everywhere(firewall);
+            (self.everywhere, self.full_at) = (Some(0), Some(Instant::now()));
+        }
+        if let Some(first) = self.everywhere {
+            let all = u32::try_from(firewall.regions().dirty.bytes).unwrap_or(u32::MAX);
+            let end = first.saturating_add(FULL_PIECES).min(all);
+            self.pieces.extend(first..end);
+            self.everywhere = (end < all).then_some(end);
         }
         let (table, mut due, mut old_count) = (Table::of(firewall), Due::default(), 0);
         let mut again = BTreeSet::new();
@@ -147,11 +150,14 @@ impl Scanner {
         due
     }
 
-    /// What was due and was not copied, is due again.
+    /// What stands there was not copied, and is looked at again.
     pub(super) fn put_back(&mut self, slots: &[u32]) {
         self.pieces.extend(slots.iter().map(|slot| slot / PIECE_SLOTS));
     }
 }
+
+/// Slots that a bulk looks at before changes have their turn again.
+const BULK_LOOKED_MAX: u32 = 1 << 16;
 
 /// Goes once through all slots.
 #[derive(Debug)]
@@ -164,25 +170,39 @@ impl Bulk {
         Self { at: 0 }
     }
 
-    /// States of the next slots, about so many; none at the end.
-    pub(super) fn look(&mut self, firewall: &Firewall, now: u32, count_max: usize) -> Vec<u32> {
+    /// States of some of the next slots, about so many at most; `None` at the end. Those that wait
+    /// are left to the scanner.
+    pub(super) fn look(
+        &mut self,
+        firewall: &Firewall,
+        now: u32,
+        count_max: usize,
+        scanner: &mut Scanner,
+    ) -> Option<Vec<u32>> {
         let table = Table::of(firewall);
-        let mut slots = Vec::with_capacity(count_max);
-        while slots.len() < count_max {
-            if self.at >= table.ready.bucket_count && self.at < table.behind {
-                self.at = table.behind;
-            }
-            if !table.has(self.at) {
+        let (mut slots, mut waiting) = (Vec::with_capacity(count_max), Vec::new());
+        for _ in 0..BULK_LOOKED_MAX {
+            if !self.is_at_slot(&table) || slots.len() >= count_max {
                 break;
             }
             match table.find(firewall, self.at, now) {
                 // It is marked, and waits as any other.
-                Found::Unanswered { is_young: true, .. } | Found::Nothing => {}
+                Found::Unanswered { is_young: true, .. } => waiting.push(self.at),
+                Found::Nothing => {}
                 _ => slots.push(self.at),
             }
             self.at += 1;
         }
-        slots
+        scanner.put_back(&waiting);
+        (!slots.is_empty() || self.is_at_slot(&table)).then_some(slots)
+    }
+
+    /// Whether there is a next slot: those behind follow the last bucket that is in use.
+    fn is_at_slot(&mut self, table: &Table) -> bool {
+        if self.at >= table.ready.bucket_count && self.at < table.behind {
+            self.at = table.behind;
+        }
+        table.has(self.at)
     }
 
     /// How much of the table is passed.

@@ -6,6 +6,7 @@ mod http;
 mod rss;
 mod rules;
 mod stats;
+mod sync;
 
 use serde_json::Value;
 

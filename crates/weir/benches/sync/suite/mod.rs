@@ -1,0 +1,109 @@
+//! What `make bench-sync` measures; the tests run the same, tiny.
+//!
+//! Two firewalls in namespaces, the second one without traffic. The first one has its states from a
+//! stream that is made up here, or from flows that a generator sends and a reflector answers.
+
+mod bed;
+mod bulk;
+mod follow;
+pub(crate) mod rows;
+pub(crate) mod show;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use weir_machine::cancel::Cancel;
+
+pub(crate) use crate::limits::{Row, RowSpec, Samples};
+pub(crate) use crate::support::report::Machine;
+use rows::{BULK, BULK_RATE, CATCH_UP, NEW_KEPT, NEW_LAG, NEW_RATE};
+
+/// What a step of the benchmark returns.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Number of rounds.
+    pub(crate) repeats: u32,
+    /// How long new flows come in each round.
+    pub(crate) sample: Duration,
+    /// States of a bulk.
+    pub(crate) state_count: u32,
+    /// New flows per second.
+    pub(crate) new_flows_pps: u32,
+    /// For how long the process that carries states is stopped.
+    pub(crate) pause: Duration,
+    /// What is measured: [`rows::ROWS`], or some of them.
+    pub(crate) rows: Vec<&'static RowSpec>,
+    /// The binary that is the firewall.
+    pub(crate) weir: PathBuf,
+}
+
+impl Settings {
+    fn wants(&self, names: &[&str]) -> bool {
+        self.rows.iter().any(|row| names.contains(&row.name))
+    }
+}
+
+/// What a run found.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// What it ran on.
+    pub(crate) machine: Machine,
+    /// In the order of the settings'.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Measures everything, row after row in each round; `say` is told how far it is.
+pub(crate) fn run(
+    settings: &Settings,
+    cancel: &Cancel,
+    say: &mut dyn FnMut(&str),
+) -> Result<Outcome> {
+    let machine = Machine::read();
+    let mut samples = Samples::new();
+    for round in 1..=settings.repeats {
+        say(&format!("round {round} of {}", settings.repeats));
+        let mut add = |name: &'static str, value: f64| {
+            say(&format!("  {name}: {value:.3}"));
+            samples.entry(name).or_default().push(value);
+        };
+        if settings.wants(&[BULK, BULK_RATE]) {
+            let took = bulk::send(settings, cancel)?;
+            add(BULK, took.as_secs_f64());
+            add(BULK_RATE, f64::from(settings.state_count) / took.as_secs_f64());
+        }
+        if settings.wants(&[NEW_RATE, NEW_LAG, NEW_KEPT]) {
+            let found = follow::new_flows(settings, cancel)?;
+            add(NEW_RATE, found.rate_pps);
+            add(NEW_LAG, found.lag_ms);
+            add(NEW_KEPT, found.kept_share);
+        }
+        if settings.wants(&[CATCH_UP]) {
+            add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
+        }
+    }
+    let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
+    Ok(Outcome { machine, rows })
+}
+
+/// How long something may take that takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn wait(time: Duration, cancel: &Cancel) -> Result<()> {
+    if cancel.sleep(time) { Ok(()) } else { Err("interrupted".into()) }
+}
+
+/// Looks every few milliseconds whether something is so.
+fn wait_until(what: &str, cancel: &Cancel, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !is_so()? {
+        if Instant::now() > end {
+            return Err(format!("{what}: not within {} s", PATIENCE.as_secs()).into());
+        }
+        wait(Duration::from_millis(10), cancel)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The rows of the result, and their limits. This is the one list.
+
+use std::time::Duration;
+
+use super::Result;
+use crate::limits::{self, Limit, RowSpec};
+
+/// States that a bulk has.
+pub(crate) const BULK_STATES: u32 = 10_000_000;
+/// New flows per second that a second firewall follows.
+pub(crate) const NEW_FLOWS_PPS: u32 = 200_000;
+/// For how long the process that carries states is stopped.
+pub(crate) const PAUSE: Duration = Duration::from_secs(5);
+
+pub(crate) const BULK: &str = "bulk_10m";
+pub(crate) const BULK_RATE: &str = "bulk_rate";
+pub(crate) const NEW_RATE: &str = "new_flows";
+pub(crate) const NEW_LAG: &str = "new_flows_lag";
+pub(crate) const NEW_KEPT: &str = "new_flows_kept";
+pub(crate) const CATCH_UP: &str = "catch_up";
+
+const fn row(name: &'static str, what: &'static str, unit: &'static str, limit: Limit) -> RowSpec {
+    RowSpec { name, what, unit, limit }
+}
+
+pub(crate) const ROWS: &[RowSpec] = &[
+    row(BULK, "10,000,000 states to a firewall that has none", "s", Limit::AtMost(6.0)),
+    row(BULK_RATE, "the same, states per second", "states/s", Limit::None),
+    row(
+        NEW_RATE,
+        "new answered flows that the first firewall has let through",
+        "flows/s",
+        Limit::AtLeast(NEW_FLOWS_PPS as f64 * 0.98),
+    ),
+    row(NEW_LAG, "the same: lag of the second firewall, 99 % of looks", "ms", Limit::AtMost(250.0)),
+    row(NEW_KEPT, "the same: states that both have, of all", "share", Limit::AtLeast(1.0)),
+    row(
+        CATCH_UP,
+        "new answered flows while `to` is stopped for five seconds: until both have all",
+        "s",
+        Limit::AtMost(10.0),
+    ),
+];
+
+/// The rows of these names; all if none is named.
+pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static RowSpec>> {
+    Ok(limits::selected(ROWS, names)?)
+}
