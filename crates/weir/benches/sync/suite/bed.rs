@@ -118,6 +118,13 @@ impl Bed {
         self.start(FIRST, &["fw", "sync", "to", SERVE_AT, "--key", &key, "--peer", &peer])
     }
 
+    /// Waits until the second firewall has what the first one has now, but for flows that nobody
+    /// has answered.
+    pub(super) fn drain(&self) -> Result<()> {
+        let patience = format!("{}s", PATIENCE.as_secs());
+        self.run(FIRST, &["fw", "sync", "drain", "--timeout", &patience]).map(drop)
+    }
+
     /// What comes to the reflector goes back.
     pub(super) fn reflect(&self) -> Result<Process> {
         self.start(REFLECTOR, &["reflect", "-i", "r0"])

@@ -63,6 +63,8 @@ pub(super) fn new_flows(settings: &Settings, cancel: &Cancel) -> Result<Found> {
         wait(LOOK, cancel)?;
     }
     let took = begin.elapsed();
+    // From here on it is known to the sender what has come so far.
+    pair.bed.drain()?;
     wait_until("both in step", cancel, || is_in_step(&pair.bed))?;
     let [first, second] = [FIRST, SECOND].map(|which| pair.bed.states(which));
     let (first, second) = (first? as f64, second? as f64);
