@@ -1,5 +1,5 @@
 //! What is fuzzed of state synchronisation, as a plain function: cargo-fuzz calls it with what it
-//! makes up, `make test` with the corpus and with seeded changes of it.
+//! makes up, `make test` with seeded changes of a stream that has every record.
 
 use weir_fw::sync::stream::{self, Decoder, Item};
 use weir_fw::sync::{self, Error, Record};
@@ -11,25 +11,32 @@ use weir_fw::sync::{self, Error, Record};
 ///
 /// If one of that does not hold.
 pub(crate) fn stream(data: &[u8]) {
-    let (items, error) = decoded([data]);
+    let (items, error) = decode([data]);
     if let Some(Error { at, cause }) = &error {
         assert!(*at <= data.len() && !cause.to_string().is_empty(), "{error:?}");
     }
     let first = data.first().map_or(0, |byte| usize::from(*byte));
     let (one, two) = data.split_at(first.min(data.len()));
     let expected = (items, error);
-    assert_eq!(decoded([one, two]), expected, "cut at {}", one.len());
-    assert_eq!(decoded(data.chunks(1)), expected, "byte by byte");
+    assert_eq!(decode([one, two]), expected, "cut at {}", one.len());
+    assert_eq!(decode(data.chunks(1)), expected, "byte by byte");
 
     let known = expected.0.into_iter();
     let known: Vec<Item> =
         known.filter(|item| !matches!(item, Item::Record(Record::Unknown(_)))).collect();
     let again = written(&known);
-    assert_eq!(decoded([&again[..]]), (known, None), "written and read again");
+    assert_eq!(decode([&again[..]]), (known, None), "written and read again");
 }
 
-/// What comes of some pieces.
-fn decoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Item>, Option<Error>) {
+fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Item>, Option<Error>) {
+    decoded(pieces, |_, _| {})
+}
+
+/// What comes of some pieces; `check` sees the decoder after each of them.
+pub(crate) fn decoded<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    check: impl Fn(&Decoder, &[u8]),
+) -> (Vec<Item>, Option<Error>) {
     let (mut decoder, mut items) = (Decoder::new(), Vec::new());
     for piece in pieces {
         decoder.push(piece);
@@ -43,6 +50,7 @@ fn decoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Item>, Option
                 }
             }
         }
+        check(&decoder, piece);
     }
     (items, None)
 }

@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+// The fuzz target among the tests names the crate as cargo-fuzz does.
+#[cfg(test)]
+extern crate self as weir_fw;
+
 pub mod compile;
 pub mod daemon;
 pub mod engine;

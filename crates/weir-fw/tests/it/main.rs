@@ -1,5 +1,5 @@
 //! The data path on a real kernel: what it does with frames, whether it agrees with the reference,
-//! and whether its rules alone do. And any bytes as the stream of another firewall.
+//! and whether its rules alone do.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,6 @@ mod datapath;
 mod differential;
 mod judge;
 mod programs;
-mod streams;
 
 use weir_fw::compile::CountedTables;
 use weir_rules::ir::Ruleset;

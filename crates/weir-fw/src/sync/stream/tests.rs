@@ -1,8 +1,18 @@
-//! The format is what docs/fw-sync.md says, in pieces of any size. (`tests/it/streams.rs` has any
-//! bytes.)
+//! The format is what docs/fw-sync.md says, in pieces of any size; and the fuzz target without a
+//! fuzzer, over seeded changes of a stream. `WEIR_FUZZ_ROUNDS` makes it longer, `WEIR_FUZZ_SEED`
+//! different; cargo-fuzz (CONTRIBUTING.md) goes deeper.
+
+#[path = "../../../../../fuzz/streams.rs"]
+mod target;
+
+use weir_wire::random::splitmix64;
 
 use super::*;
 use crate::sync::{self, Half, Kind, PRESENT, Peer, State};
+
+/// Changed streams, unless the environment says more.
+const ROUNDS: u64 = 5000;
+const SEED: u64 = 0x7765_6972;
 
 fn key(last: u8) -> Key {
     let ends: [(IpAddr, u16); 2] = if last.is_multiple_of(2) {
@@ -31,9 +41,11 @@ fn state(last: u8) -> State {
 
 fn items() -> Vec<Item> {
     let name = Record::Name { kind: Kind::Interface, number: 2, name: "em0".to_owned() };
+    let tag = Record::Name { kind: Kind::Tag, number: 3, name: "office".to_owned() };
     vec![
         Item::Session(Session { id: 0x0102_0304_0506_0708, table: 0x1112_1314_1516_1718 }),
         Item::Record(name),
+        Item::Record(tag),
         Item::BulkBegin,
         Item::Record(Record::State(Box::new(state(4)))),
         Item::Record(Record::State(Box::new(state(5)))),
@@ -46,47 +58,15 @@ fn items() -> Vec<Item> {
     ]
 }
 
-fn put(out: &mut Vec<u8>, item: &Item) {
-    match item {
-        Item::Session(session) => put_session(out, *session),
-        Item::Record(Record::Name { kind, number, name }) => {
-            assert!(sync::put_name(out, *kind, *number, name));
-        }
-        Item::Record(Record::State(state)) => sync::put_state(out, state),
-        Item::Record(_) => {}
-        Item::Gone(key) => put_gone(out, key),
-        Item::Mark(mark) => put_mark(out, *mark),
-        Item::Acknowledgement(sequence) => put_acknowledgement(out, *sequence),
-        Item::BulkBegin => put_bulk_begin(out),
-        Item::BulkEnd(count) => put_bulk_end(out, *count),
-    }
-}
-
 fn stream(items: &[Item]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    sync::put_header(&mut bytes);
-    items.iter().for_each(|item| put(&mut bytes, item));
-    bytes
+    target::written(items)
 }
 
-/// What comes of some pieces.
+/// What comes of some pieces, of which no more than a record waits.
 fn decoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Item>, Option<Error>) {
-    let (mut decoder, mut items) = (Decoder::new(), Vec::new());
-    for piece in pieces {
-        decoder.push(piece);
-        loop {
-            match decoder.next_item() {
-                Ok(Some(item)) => items.push(item),
-                Ok(None) => break,
-                Err(error) => {
-                    assert_eq!(decoder.next_item(), Err(error.clone()), "it stays");
-                    return (items, Some(error));
-                }
-            }
-        }
+    target::decoded(pieces, |decoder, piece| {
         assert!(decoder.bytes.len() - decoder.taken < (1 << 16) + 4 + piece.len());
-    }
-    (items, None)
+    })
 }
 
 #[test]
@@ -135,7 +115,7 @@ fn what_is_wrong_is_named_and_what_is_unknown_skipped() {
     assert_eq!(cause(&bytes).cause, Cause::Size { kind: TYPE_BULK_BEGIN, size: 1 });
     let mut bytes = stream(&[]);
     put_record(&mut bytes, 0x7000, &[0; 65_535]);
-    put(&mut bytes, &Item::BulkBegin);
+    put_bulk_begin(&mut bytes);
     let unknown = Item::Record(Record::Unknown(0x7000));
     assert_eq!(decoded(bytes.chunks(1000)), (vec![unknown, Item::BulkBegin], None));
 }
@@ -162,4 +142,34 @@ fn the_document_has_an_example() {
     let answer: String =
         stream(&[Item::Acknowledgement(1)]).iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(document.contains(&answer), "{answer}");
+}
+
+#[test]
+fn streams_are_read_or_refused() {
+    let good = stream(&items());
+    target::stream(&good);
+    let number = |name: &str, default| match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")),
+        Err(_) => default,
+    };
+    let (rounds, seed) = (number("WEIR_FUZZ_ROUNDS", ROUNDS), number("WEIR_FUZZ_SEED", SEED));
+    let mut count = 0;
+    let mut below = |bound: usize| {
+        count += 1;
+        let bound = u64::try_from(bound).expect("64 bits");
+        usize::try_from(splitmix64(seed, count) % bound).expect("64 bits")
+    };
+    for round in 0..rounds {
+        let mut bytes = good.clone();
+        for _ in 0..=below(4) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes.truncate(at + 1),
+                1 => bytes.extend_from_slice(&good[below(good.len())..]),
+                _ => bytes[at] = below(256).to_le_bytes()[0],
+            }
+        }
+        let judged = std::panic::catch_unwind(|| target::stream(&bytes));
+        assert!(judged.is_ok(), "round {round} of seed {seed}: {bytes:02x?}");
+    }
 }

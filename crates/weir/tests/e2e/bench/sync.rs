@@ -49,7 +49,7 @@ fn the_benchmark_runs_and_reports() {
 #[test]
 fn rows_are_selected_and_judged() {
     let only = |name: &str| selected(&[name.to_owned()]);
-    let error = only("states").expect_err("there is no such row").to_string();
+    let error = only("states").expect_err("no such row").to_string();
     assert!(error.contains("`states`") && error.contains(BULK), "{error}");
     let holds = |name: &'static str, samples: &[f64]| {
         let all = Samples::from([(name, samples.to_vec())]);
@@ -58,5 +58,5 @@ fn rows_are_selected_and_judged() {
     assert!(holds(BULK, &[6.0]) && !holds(BULK, &[6.1]));
     assert!(holds(NEW_KEPT, &[1.0]) && !holds(NEW_KEPT, &[0.9999]));
     assert!(!holds(NEW_KEPT, &[]), "not measured");
-    assert!(holds(BULK_RATE, &[1.0]), "there is no limit");
+    assert!(holds(BULK_RATE, &[1.0]), "the row has no limit");
 }
