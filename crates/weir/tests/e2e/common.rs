@@ -197,8 +197,17 @@ pub(crate) fn json(path: &Path) -> Value {
 
 /// Every `trial.json` below `cells` of a store, sorted by path.
 pub(crate) fn trials(out: &Path) -> Vec<(PathBuf, Value)> {
+    trials_below(&out.join("cells"))
+}
+
+/// Every `trial.json` of what was disturbed and then repeated, sorted by path.
+pub(crate) fn rejected(out: &Path) -> Vec<(PathBuf, Value)> {
+    trials_below(&out.join("rejected"))
+}
+
+fn trials_below(folder: &Path) -> Vec<(PathBuf, Value)> {
     let mut found = Vec::new();
-    let mut folders = vec![out.join("cells")];
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
