@@ -21,7 +21,7 @@ pub const HEADER_SIZE_BYTES: usize = 12;
 /// Bytes of a record's type and length.
 pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
 /// Bytes of a state, without its type and length.
-pub const STATE_SIZE_BYTES: u16 = 140;
+pub const STATE_SIZE_BYTES: u16 = 148;
 /// The longest name of an interface or a tag.
 pub const NAME_SIZE_BYTES_MAX: usize = 63;
 
@@ -100,6 +100,8 @@ pub struct State {
     pub age_ms: u64,
     /// Milliseconds until it ends if no packet comes.
     pub remaining_ms: u64,
+    /// Milliseconds since its last packet.
+    pub idle_ms: u64,
 }
 
 /// What kind of name.
@@ -219,7 +221,7 @@ pub fn put_state(out: &mut Vec<u8>, state: &State) {
         out.extend(half.rule.to_be_bytes());
     }
     let numbers = state.packets.into_iter().chain(state.bytes);
-    for number in numbers.chain([state.age_ms, state.remaining_ms]) {
+    for number in numbers.chain([state.age_ms, state.remaining_ms, state.idle_ms]) {
         out.extend(number.to_be_bytes());
     }
 }
@@ -404,6 +406,7 @@ impl Fields<'_> {
             bytes: [self.u64(), self.u64()],
             age_ms: self.u64(),
             remaining_ms: self.u64(),
+            idle_ms: self.u64(),
         };
         allow("a state's flags", flags.into(), flags & !STATE_FLAGS == 0)?;
         let is_there = halves.iter().any(|half| half.flags & PRESENT != 0);

@@ -17,9 +17,6 @@
 #define WEIR_COPY_FULL 1
 #define WEIR_COPY_BUSY 2
 
-/* What another firewall gets no copies of. */
-#define WEIR_COPY_NEVER (WEIR_STATE_TRANSLATED | WEIR_STATE_SCRUB | WEIR_STATE_TRACKED)
-
 static __always_inline bool weir_copy_is_due(__u32 control, __u32 flags)
 {
 	return control & WEIR_STATE_LIVE && !weir_is_alias(control) &&

@@ -13,6 +13,12 @@
 
 #include <weir/fw/account.h>
 
+/* About a second. */
+#define WEIR_IMPORT_TURN_TICKS 64
+
+/* What no other firewall gets copies of. */
+#define WEIR_COPY_NEVER (WEIR_STATE_TRANSLATED | WEIR_STATE_SCRUB | WEIR_STATE_TRACKED)
+
 /* Says where a mark stands that is in the record by now. */
 static __always_inline void weir_dirty_hint(__u32 slot)
 {
@@ -64,6 +70,24 @@ static __always_inline void weir_import_end(weir_line *s)
 	for (i = 0; i < 2; i++)
 		if ((s->interface[i] & WEIR_STATE_IMPORTED_MASK) == WEIR_STATE_IMPORTED)
 			s->interface[i] &= ~WEIR_STATE_IMPORTED;
+}
+
+/*
+ * A record that another firewall has sent, after a packet of it that came here: this firewall has
+ * it from now on, and the other one is to know. `last_tick` is that of the packet before. Where
+ * packets come to both firewalls, each has it once in WEIR_IMPORT_TURN_TICKS at the most, but for
+ * what marks it.
+ */
+__noinline int weir_import_take(__u32 slot, __u32 last_tick)
+{
+	weir_line *s = weir_at(struct weir_state, weir_fw_control()->states_at) + slot;
+
+	if (!(s->control & WEIR_STATE_DIRTY) &&
+	    last_tick / WEIR_IMPORT_TURN_TICKS == s->last_tick / WEIR_IMPORT_TURN_TICKS)
+		return 0;
+	weir_import_end(s);
+	weir_dirty_mark(slot);
+	return 0;
 }
 
 #endif /* WEIR_FW_DIRTY_H */

@@ -181,6 +181,8 @@ static __always_inline bool weir_state_is_tracked_here(const struct weir_fw_pack
 static __always_inline int weir_bucket_track(const struct weir_fw_packet *p, weir_line *s,
 					     __u32 slot, __u32 reverse)
 {
+	__u32 last_tick = s->last_tick;
+
 	if (p->protocol == WEIR_PROTOCOL_TCP) {
 		int result = weir_tcp_follow(p, slot, reverse);
 
@@ -190,6 +192,8 @@ static __always_inline int weir_bucket_track(const struct weir_fw_packet *p, wei
 		s->control = weir_bucket_track_other(s, slot, reverse, p->tick);
 	}
 	weir_bucket_count(s, slot, reverse, p->ip_bytes);
+	if (weir_is_imported(s))
+		weir_import_take(slot, last_tick);
 	return WEIR_TCP_FITS;
 }
 

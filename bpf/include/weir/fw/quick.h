@@ -179,6 +179,9 @@ static __always_inline __u32 weir_quick_track(struct xdp_md *ctx, const struct w
 	__u32 tick = weir_fw_tick(weir_fw_control()->clock_offset), control;
 	weir_line *s = weir_state_line(slot);
 
+	/* The longer way may take it over. */
+	if (weir_is_imported(s))
+		return 0;
 	if (q->ip->protocol == WEIR_PROTOCOL_TCP) {
 		if (s->phase[0] != WEIR_TCPS_ESTABLISHED ||
 		    s->phase[1] != WEIR_TCPS_ESTABLISHED ||

@@ -3,8 +3,9 @@
  * A state that was stored becomes one again: a record with all that is known of it, in one step,
  * under the lock of its bucket as the data path takes it. `set limit states` holds, less what is
  * reserved for rules with `reserve`, and a record with the same ends, inside or on the wire, stays
- * as it is, but one that another firewall has sent before (WEIR_SWEEP_IMPORT, update.h). What it
- * never does: it translates nothing, and counts for no source.
+ * as it is, but one that another firewall has sent before, or has had the last packet of
+ * (WEIR_SWEEP_IMPORT, update.h). What it never does: it translates nothing, and counts for no
+ * source.
  */
 #ifndef WEIR_FW_RESTORE_H
 #define WEIR_FW_RESTORE_H
@@ -161,9 +162,32 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 	return WEIR_RESTORED_MADE;
 }
 
+/* Whether what another firewall says of a record is more than what is known of it here. */
+static __always_inline bool weir_restore_is_news(const struct weir_fw_sweep *r, weir_line *s)
+{
+	if (!(r->flags & WEIR_SWEEP_IMPORT))
+		return false;
+	return weir_is_imported(s) ||
+	       (!(s->control & WEIR_COPY_NEVER) && (__s32)(r->last_tick - s->last_tick) > 0);
+}
+
+/*
+ * Another firewall has sent a record of which the last packet came here. If it is of a connection
+ * with windows, the other firewall has others, and is told so: else it would go by them.
+ */
+static __always_inline void weir_restore_decline(const struct weir_fw_sweep *r,
+						 const struct weir_fw_packet *p, __u32 slot)
+{
+	__u32 control = weir_state_line(slot)->control;
+
+	if (p->protocol == WEIR_PROTOCOL_TCP && r->flags & WEIR_SWEEP_IMPORT &&
+	    !(control & (WEIR_COPY_NEVER | WEIR_STATE_SLOPPY)))
+		weir_dirty_mark(slot);
+}
+
 /*
  * Makes a record, if its place in a locked bucket is free and the limit allows it, or brings up to
- * date what another firewall has sent before: WEIR_RESTORED_*. `found`: what stands there.
+ * date what another firewall knows more of: WEIR_RESTORED_*. `found`: what stands there.
  */
 __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 				 const struct weir_fw_packet *p __arg_nonnull, __u32 home,
@@ -173,8 +197,7 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 	__u64 limit = image->state_limit, reserved = image->reserved_count;
 	int result;
 
-	if (found < WEIR_FOUND_REVERSE && r->flags & WEIR_SWEEP_IMPORT &&
-	    weir_is_imported(weir_state_line((__u32)found))) {
+	if (found < WEIR_FOUND_REVERSE && weir_restore_is_news(r, weir_state_line((__u32)found))) {
 		result = weir_update(r, p, (__u32)found);
 		if (result != WEIR_RESTORED_ABSENT)
 			return result;
@@ -182,6 +205,8 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 		weir_bucket_remove(home, (__u32)found, p->cpu);
 		found = WEIR_FOUND_NONE;
 	}
+	if (found < WEIR_FOUND_REVERSE)
+		weir_restore_decline(r, p, (__u32)found);
 	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
 					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
 		return WEIR_RESTORED_PRESENT;

@@ -133,8 +133,10 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 			s->interface[half] &=
 				~(WEIR_STATE_SOURCE_TRACKED | WEIR_STATE_SOURCE_GLOBAL);
 	}
-	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED))
+	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED)) {
 		s->control = control & ~WEIR_STATE_TRACKED;
+		s->wscale[1] &= ~(WEIR_WSCALE_SOURCE_A_IS_1 | WEIR_WSCALE_SOURCE_B_IS_1);
+	}
 }
 
 /* A node that is to go. */

@@ -118,7 +118,7 @@ static __always_inline void weir_tcp_begin(struct weir_tcp_peer *source,
 /*
  * Of a connection that another firewall has had so far it is known that it is established, and not
  * where (restore.h): the first packet of either end says where it is, and what it acknowledges,
- * where the other one is.
+ * where the other one is. Returns whether something is learned.
  */
 __noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
 			      __u32 reverse)
@@ -128,13 +128,48 @@ __noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u3
 
 	/* Of one that is sloppy there are no windows; one whose numbers are changed is not sent. */
 	if (s->control & (WEIR_STATE_SLOPPY | WEIR_STATE_SCRUB))
-		return 0;
+		return false;
 	if (s->seq[other].hi == 1 && s->phase[other] >= WEIR_TCPS_ESTABLISHED &&
 	    p->tcp_flags & WEIR_TCP_ACK && p->ack) {
 		s->seq[other].lo = p->ack;
 		s->seq[other].hi = p->ack + 1;
+		if (!(s->control & WEIR_STATE_TRACKED))
+			s->wscale[1] |= WEIR_WSCALE_LEARNED;
+		return true;
 	}
-	return 0;
+	return false;
+}
+
+/*
+ * What an end of a connection that was learned acknowledges may have come to it by the other
+ * firewall, out of order, up to the window that it offers: once the gap before it is filled, that
+ * is far ahead of what was seen here. Takes it for where the other end is, if the packet fits but
+ * for that. Returns whether it does.
+ */
+__noinline int weir_tcp_reach(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+			      __u32 reverse)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 source = reverse & 1, other = !source, scaled, end = p->seq + p->payload_bytes;
+	__s32 ahead = (__s32)(p->ack - s->seq[other].lo), most;
+
+	if (s->control & WEIR_STATE_TRACKED || !(s->wscale[1] & WEIR_WSCALE_LEARNED) ||
+	    (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_RST | WEIR_TCP_ACK)) != WEIR_TCP_ACK)
+		return false;
+	scaled = s->wscale[0] & s->wscale[1] & WEIR_WSCALE_FLAG ? WEIR_WSCALE_MASK : 0;
+	most = (__s32)weir_max(s->seq[other].hi - s->seq[other].lo,
+			       p->window << (s->wscale[source] & scaled));
+	if (ahead <= WEIR_TCP_ACK_WINDOW || ahead > most + WEIR_TCP_ACK_WINDOW)
+		return false;
+	if (p->payload_bytes &&
+	    (!WEIR_SEQ_GEQ(s->seq[source].hi, end) ||
+	     !WEIR_SEQ_GEQ(p->seq, s->seq[source].lo - (s->max_win[other]
+							<< (s->wscale[other] & scaled)))))
+		return false;
+	s->seq[other].lo = p->ack;
+	if (WEIR_SEQ_GT(p->ack, s->seq[other].hi))
+		s->seq[other].hi = p->ack;
+	return true;
 }
 
 /* What both ways of being let through have in common. */
@@ -339,9 +374,12 @@ __noinline int weir_tcp_follow(const struct weir_fw_packet *p __arg_nonnull, __u
 	__u32 before = weir_tcp_phases(slot);
 	int result, is_over;
 
-	if (!weir_state_line(slot)->seq[!(reverse & 1)].lo)
-		weir_tcp_learn(p, slot, reverse);
+	/* What is learned is a change as well: as if there had been no phases. */
+	if (!weir_state_line(slot)->seq[!(reverse & 1)].lo && weir_tcp_learn(p, slot, reverse))
+		before = ~0u;
 	result = weir_tcp_track(p, slot, reverse);
+	if (result == WEIR_FW_REASON_STATE_MISMATCH + 1 && weir_tcp_reach(p, slot, reverse))
+		result = weir_tcp_track(p, slot, reverse);
 	if (weir_tcp_phases(slot) != before)
 		weir_dirty_mark(slot);
 	if (!(result & WEIR_TCP_CONNECTS))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What another firewall says again of a record that it has sent before. Phases go on, and never
- * back; a half that has come is added, counts grow. Sequence windows are those of the handshake
- * until both ends are established. From then on they are not sent any more, but learned from the
- * first packet of either end that comes here (weir_tcp_learn()): once, so what follows has to fit.
+ * What another firewall says of a record that is here: again, or because it has taken it over
+ * (weir_import_take()). Phases go on, and never back; a half that has come is added, counts grow.
+ * Sequence windows are those of the handshake until both ends are established. From then on they
+ * are not sent any more, but learned from the first packet of either end that comes here
+ * (weir_tcp_learn()): once, so what follows has to fit.
  */
 #ifndef WEIR_FW_UPDATE_H
 #define WEIR_FW_UPDATE_H
@@ -29,7 +30,11 @@ static __always_inline bool weir_update_is_open(__u8 one, __u8 two)
 	return one >= WEIR_TCPS_ESTABLISHED && two >= WEIR_TCPS_ESTABLISHED;
 }
 
-/* Nothing is known of its windows. */
+/*
+ * Nothing is known of its windows, nor how far they were opened since the handshake: as far as
+ * either end can, until the connection has moved on by as much. While paths change, packets of one
+ * end alone may come here.
+ */
 static __always_inline void weir_update_relearn(weir_line *s)
 {
 	__u32 i;
@@ -37,6 +42,7 @@ static __always_inline void weir_update_relearn(weir_line *s)
 	for (i = 0; i < 2; i++) {
 		s->seq[i].lo = 0;
 		s->seq[i].hi = 1;
+		s->max_win[i] = 0xffff;
 	}
 }
 
@@ -65,15 +71,15 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 	return control;
 }
 
-/* TCP, but for its phases. `was_open`: as they were. */
+/* TCP, but for its phases. `is_known`: the other firewall has sent it as an open one before. */
 __noinline int weir_update_tcp(const struct weir_fw_sweep *r __arg_nonnull, __u32 slot,
-			       __u32 was_open)
+			       __u32 is_known)
 {
 	weir_line *s = weir_state_line(slot);
 	const __u8 scale = WEIR_WSCALE_MASK | WEIR_WSCALE_FLAG;
 	__u32 i;
 
-	if (was_open)
+	if (is_known)
 		return 0;
 	for (i = 0; i < 2; i++) {
 		if (r->max_win[i] > s->max_win[i])
@@ -123,11 +129,11 @@ __noinline int weir_update_counts(const struct weir_fw_sweep *r __arg_nonnull, _
 __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 			   const struct weir_fw_packet *p __arg_nonnull, __u32 slot)
 {
-	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP, was_open;
+	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP, is_known;
 	weir_line *s = weir_state_line(slot);
 	__u32 control = s->control, i;
 
-	was_open = weir_update_is_open(s->phase[0], s->phase[1]);
+	is_known = weir_is_imported(s) && weir_update_is_open(s->phase[0], s->phase[1]);
 	if (is_tcp && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
 	    s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
 	    (r->phase[0] < WEIR_TCPS_FIN_WAIT_2 || r->phase[1] < WEIR_TCPS_FIN_WAIT_2))
@@ -140,7 +146,7 @@ __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 	weir_write_once(s->control, control);
 	weir_update_sender(r, s);
 	if (is_tcp)
-		weir_update_tcp(r, slot, was_open);
+		weir_update_tcp(r, slot, is_known);
 	for (i = 0; i < 2; i++)
 		if (r->phase[i] > s->phase[i])
 			s->phase[i] = r->phase[i];

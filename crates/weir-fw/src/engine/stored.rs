@@ -131,7 +131,7 @@ impl StatesStorer {
             }
         };
         let is_tcp = record.protocol == weir_wire::protocol::TCP;
-        let age = now.wrapping_sub(record.created_tick).cast_signed().max(0).cast_unsigned();
+        let since = |tick| now.wrapping_sub(tick).cast_signed().max(0).cast_unsigned().into();
         Ok(State {
             protocol: record.protocol,
             flags: give(sync::SLOPPY, has(layout::STATE_SLOPPY))
@@ -142,8 +142,9 @@ impl StatesStorer {
             halves: [half(0), half(1)],
             packets: record.packets,
             bytes: record.bytes,
-            age_ms: milliseconds(age.into()),
+            age_ms: milliseconds(since(record.created_tick)),
             remaining_ms: milliseconds(view.expires_in_ticks(record, now)),
+            idle_ms: milliseconds(since(record.last_tick)),
         })
     }
 }
@@ -172,7 +173,7 @@ const fn milliseconds(ticks: u64) -> u64 {
 }
 
 /// Milliseconds as ticks, at most as many as are in the future or the past.
-fn ticks(ms: u64) -> u32 {
+pub(crate) fn ticks(ms: u64) -> u32 {
     const MAX: u32 = i32::MAX.cast_unsigned();
     let ticks = (u128::from(ms) * 1_000_000) >> layout::TICK_SHIFT;
     u32::try_from(ticks).unwrap_or(MAX).min(MAX)

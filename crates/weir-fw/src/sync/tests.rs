@@ -23,6 +23,7 @@ fn state(number: u64) -> State {
         bytes: [number * 1000, 7],
         age_ms: 5_000_000_000,
         remaining_ms: 86_400_000,
+        idle_ms: 1500,
     }
 }
 
@@ -84,6 +85,7 @@ fn the_document_has_an_example() {
         bytes: [1500, 8000],
         age_ms: 60_000,
         remaining_ms: 86_400_000,
+        idle_ms: 1500,
         ..state(2)
     };
     put_state(&mut bytes, &example);

@@ -73,6 +73,17 @@ Examples:
   sudo weir fw sync drain && sudo systemctl stop keepalived
   sudo weir fw sync drain --timeout 1m --json | jq '.took_ms'";
 
+const TRACK_HELP: &str = "\
+Runs until Ctrl-C or SIGTERM. The file says what VRRP is to add to this firewall's priority: 0 once
+a bulk of the other firewall's states has come, or once this firewall has been alone for
+--alone-after, and -100 before and while no firewall runs here. So a firewall that comes back with
+an empty table does not take over connections that it does not know. It stays ready when the
+connection is lost later on. The file stays when the command ends.
+
+Examples:
+  sudo weir fw sync track /run/weir-sync/priority
+  sudo weir fw sync track /run/weir-sync/priority --alone-after 2m";
+
 /// `weir fw sync`.
 #[derive(Debug, Args)]
 pub(crate) struct SyncArgs {
@@ -98,6 +109,9 @@ pub(crate) enum SyncCommand {
     /// Wait until the other firewall has all states.
     #[command(after_help = DRAIN_HELP)]
     Drain(DrainArgs),
+    /// Keep a file for keepalived that says whether this firewall may be master.
+    #[command(after_help = TRACK_HELP)]
+    Track(TrackArgs),
 }
 
 /// `weir fw sync keygen`.
@@ -159,6 +173,17 @@ pub(crate) struct DrainArgs {
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
+}
+
+/// `weir fw sync track`.
+#[derive(Debug, Args)]
+pub(crate) struct TrackArgs {
+    /// The file, whose directory is there.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How long no other firewall sends states until this one is ready without them.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
+    pub(crate) alone_after: Duration,
 }
 
 /// A name or an address, and a port that is one.

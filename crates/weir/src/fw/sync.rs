@@ -13,6 +13,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod to;
+mod track;
 mod trust;
 mod tunnel;
 mod wire;
@@ -39,6 +40,7 @@ pub(super) fn command(command: &SyncCommand) -> anyhow::Result<Outcome> {
         SyncCommand::Serve(args) => serve(args),
         SyncCommand::Status(flag) => status::command(flag.json),
         SyncCommand::Drain(args) => drain::command(args, &signals::listen_alone()?),
+        SyncCommand::Track(args) => track::command(args, &signals::listen_alone()?, &tell),
     }
 }
 

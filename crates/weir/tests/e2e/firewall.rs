@@ -5,6 +5,7 @@ mod changes;
 mod control;
 mod daemon;
 mod divert;
+mod failover;
 mod family;
 mod limits;
 mod nat;

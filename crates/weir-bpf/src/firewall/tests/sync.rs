@@ -18,6 +18,9 @@ const SYN: u64 = 2;
 const RST: u64 = 4;
 const ACK: u64 = 16;
 
+/// Of what is sent here: a moment before the packets of the tests.
+const LAST_TICK: u32 = 990;
+
 const CLIENT: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000);
 const SERVER: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
 
@@ -184,7 +187,7 @@ fn state_of(last: u8, protocol: u8, phase: [u8; 2]) -> Restored {
         packets: [10, 20],
         bytes: [1000, 2000],
         created_tick: 500,
-        last_tick: 900,
+        last_tick: LAST_TICK,
     }
 }
 
@@ -221,6 +224,8 @@ fn what_was_sent_is_updated_and_ends_and_what_is_here_stays() {
         [word[at], word[at + 1]].map(|it| u32::from(it) & layout::STATE_INTERFACE_MASK)
     };
     assert_eq!(interfaces(), [1, 2]);
+    // The packets made it this firewall's; the other one has had a later one.
+    let open = Restored { last_tick: 1001, ..open };
     let moved = Restored { interfaces: [1, 5], flags: both | layout::STATE_IF_BOUND_B, ..open };
     assert_eq!(import(&table, Import::State(moved), false), Outcome::Updated);
     assert_eq!(interfaces(), [1, 5]);
@@ -280,7 +285,7 @@ fn what_was_sent_lives_as_long_as_its_sender_and_then_by_its_timeouts() {
     let firewall = &table.firewall;
     let expired = || firewall.sweep_all(Mode::Expire).unwrap().removed_count;
     let udp = |last| Import::State(state_of(last, UDP, [phase::MULTIPLE; 2]));
-    table.set_tick(900 + ticks(3600));
+    table.set_tick(LAST_TICK + ticks(3600));
     firewall.keep_imported(true, false, true);
     assert_eq!(import(&table, udp(1), true), Outcome::Made);
     assert_eq!(import(&table, udp(2), false), Outcome::Made);
@@ -292,9 +297,9 @@ fn what_was_sent_lives_as_long_as_its_sender_and_then_by_its_timeouts() {
     firewall.sweep_all(Mode::Stamp).unwrap();
     firewall.keep_imported(false, false, false);
     assert_eq!(expired(), 0);
-    table.set_tick(900 + ticks(3600 + 50));
+    table.set_tick(LAST_TICK + ticks(3600 + 50));
     assert_eq!((expired(), table.state_count()), (0, 1));
-    table.set_tick(900 + ticks(3600 + 70));
+    table.set_tick(LAST_TICK + ticks(3600 + 70));
     assert_eq!((expired(), table.state_count()), (1, 0));
 }
 
@@ -320,4 +325,104 @@ fn what_a_bulk_did_not_bring_ends_or_becomes_this_firewalls() {
     assert_eq!(forget(None).removed_count, 0, "without a tick none goes");
     assert_eq!(import(&table, gone(4), true), Outcome::Absent);
     assert_eq!(audit(firewall).live, 2);
+}
+
+#[test]
+fn a_packet_takes_a_state_over_and_the_other_firewall_hears_of_it() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let mut reader = table.firewall.change_reader().unwrap();
+    let udp = |last_tick| Restored { last_tick, ..state_of(1, UDP, [phase::MULTIPLE; 2]) };
+    assert_eq!(import(&table, Import::State(udp(900)), false), Outcome::Made);
+    let packet = |tick: u32| {
+        table.call(&table.request().ends(CLIENT, SERVER).set("packet.tick", tick.into()))
+    };
+    let slot = packet(900).slot();
+    let gone = || Import::Gone { ends: udp(0).ends, protocol: UDP };
+    for (tick, is_taken) in [(940, false), (959, false), (960, true), (1100, false)] {
+        assert_eq!(packet(tick).result(), HIT);
+        assert_eq!(take_mark(&table, &mut reader, slot), is_taken, "at {tick}");
+    }
+    assert_eq!(import(&table, gone(), false), Outcome::Absent, "it is this firewall's");
+    assert_eq!(import(&table, Import::State(udp(1099)), false), Outcome::Present);
+    assert_eq!(import(&table, Import::State(udp(1100)), false), Outcome::Present);
+    // The other one had a packet after the last one here.
+    assert_eq!(import(&table, Import::State(udp(1101)), false), Outcome::Updated);
+    assert_eq!(import(&table, gone(), false), Outcome::Ended);
+    assert_eq!(audit(&table.firewall).live, 0);
+}
+
+#[test]
+fn windows_are_learned_anew_of_a_connection_that_the_other_firewall_had() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let open = state_of(1, TCP, [tcp_phase::ESTABLISHED; 2]);
+    assert_eq!(table.firewall.restore(&open).unwrap(), Outcome::Made);
+    let look = |tick: u32, seq: u64| {
+        let request = table.request().set("operation", LOOK.into()).ends(CLIENT, SERVER);
+        let request = request.set("packet.protocol", TCP.into()).set("packet.tcp_flags", ACK);
+        let request = request.set("packet.seq", seq).set("packet.ack", 55_009_000);
+        let request = request.set("packet.window", 1000).set("packet.payload_bytes", 100);
+        table.call(&request.set("packet.tick", tick.into()))
+    };
+    let sent = |last_tick| Import::State(Restored { last_tick, ..open });
+    assert_eq!(import(&table, sent(LAST_TICK), false), Outcome::Present);
+    assert_eq!(look(5000, 77_001_000).result(), DROP, "here it was not so far");
+    assert_eq!(import(&table, sent(5000), false), Outcome::Updated);
+    assert_eq!(look(5100, 77_001_000).result(), HIT, "there it was");
+    assert_eq!(look(5101, 88_001_000).result(), DROP, "and has to fit again");
+    // It is this firewall's again, which the other one hears, and the other one's once more.
+    let mut reader = table.firewall.change_reader().unwrap();
+    let slot = look(5102, 77_001_100).slot();
+    assert!(take_mark(&table, &mut reader, slot));
+    assert_eq!(import(&table, sent(5100), false), Outcome::Present);
+    assert!(take_mark(&table, &mut reader, slot));
+    assert_eq!(look(5103, 88_001_000).result(), DROP);
+    assert_eq!(import(&table, sent(5110), false), Outcome::Updated);
+    let again = look(5111, 88_001_000);
+    assert_eq!(again.result(), HIT);
+    // However soon: it has windows here, which are not those of the other firewall.
+    assert!(take_mark(&table, &mut reader, again.slot()));
+    // The other one has not heard of that: it hears it once more.
+    assert_eq!(import(&table, sent(5110), false), Outcome::Present);
+    assert!(take_mark(&table, &mut reader, again.slot()));
+    assert_eq!(look(5112, 99_001_000).result(), DROP);
+}
+
+#[test]
+fn what_has_gone_by_the_other_firewall_may_be_acknowledged_here() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let scale = 0x80 | 7;
+    let wscale = [scale | layout::WSCALE_CONNECTED, scale];
+    let open = Restored { wscale, ..state_of(1, TCP, [tcp_phase::ESTABLISHED; 2]) };
+    assert_eq!(import(&table, Import::State(open), false), Outcome::Made);
+    // A piece that was lost is sent again; the server has what follows it, 3 MB.
+    let piece = segment(&table, false, ACK, 1_000_000, 7_000_000);
+    assert_eq!(piece.result(), HIT);
+    let answer = |ack: u64, seq: u64, size: u64| {
+        let request = table.request().ends(SERVER, CLIENT).set("packet.protocol", TCP.into());
+        let request = request.set("packet.direction", 1).set("packet.interface", 0);
+        let request = request.set("packet.tcp_flags", ACK).set("packet.seq", seq);
+        let request = request.set("packet.ack", ack).set("packet.payload_bytes", size);
+        table.call(&request.set("packet.window", 30_000)).drops("state-mismatch")
+    };
+    assert_eq!(answer(20_000_000, 7_000_000, 100), 1, "more than the largest window");
+    assert_eq!(answer(4_000_000, 99_000_000, 100), 1, "the number of its data does not fit");
+    assert_eq!(answer(4_000_000, 7_000_000, 100), 0);
+    let next = segment(&table, false, ACK, 4_000_000, 7_000_100);
+    assert_eq!(next.result(), HIT, "and it goes on from there");
+    // While the client's packets go by the other firewall still, nobody opens the window here.
+    let gone = Import::Gone { ends: open.ends, protocol: TCP };
+    assert_eq!(import(&table, gone, false), Outcome::Absent, "it was taken over");
+    table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    assert_eq!(import(&table, Import::State(open), false), Outcome::Made);
+    for number in 0..50 {
+        assert_eq!(answer(4_000_000, 7_000_000 + 100_000 * number, 100), 0, "{number}");
+    }
+    // One that was here from its first packet has sent all by here.
+    let here = Restored { ends: [(state_of(2, TCP, [0; 2])).ends[0], SERVER], ..open };
+    assert_eq!(table.firewall.restore(&here).unwrap(), Outcome::Made);
+    let request = table.request().ends(SERVER, here.ends[0]).set("packet.protocol", TCP.into());
+    let request = request.set("packet.direction", 1).set("packet.interface", 0);
+    let request = request.set("packet.tcp_flags", ACK).set("packet.seq", 9000);
+    let request = request.set("packet.ack", 1000 + 100_000).set("packet.window", 30_000);
+    assert_eq!(table.call(&request).drops("state-mismatch"), 1);
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{self, control};
-use weir_bpf::firewall::restore::{Import, Outcome};
+use weir_bpf::firewall::restore::{Import, Outcome, Restored};
 use weir_bpf::firewall::sweep::Mode;
 
 use super::Failure;
 use super::pipe::Pipe;
-use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick};
+use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick, ticks};
 use crate::protocol::SyncInStatus;
 use crate::sessions::Sender;
 use crate::shared::Shared;
@@ -185,6 +185,9 @@ impl<'a> Receiver<'a> {
                 Item::Record(Record::State(state)) => {
                     match self.meaning.state(&view, &state, now) {
                         Ok((request, lost_rule)) => {
+                            // Whatever timeouts the other firewall has.
+                            let last_tick = now.wrapping_sub(ticks(state.idle_ms));
+                            let request = Restored { last_tick, ..request };
                             imports.push((Import::State(request), lost_rule));
                         }
                         Err(reason) => self.leave_out(reason),

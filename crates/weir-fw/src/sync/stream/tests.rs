@@ -36,6 +36,7 @@ fn state(last: u8) -> State {
         bytes: [1500, 8000],
         age_ms: 60_000,
         remaining_ms: 86_400_000,
+        idle_ms: 1500,
     }
 }
 

@@ -70,5 +70,6 @@ fn state(number: u32) -> State {
         bytes: [120; 2],
         age_ms: 1000,
         remaining_ms: 3_600_000,
+        idle_ms: 1000,
     }
 }

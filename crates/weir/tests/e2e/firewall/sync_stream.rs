@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_fw::protocol::{Client, ClientError, Request, SyncDirection, SyncStatus};
-use weir_fw::sync::stream::{self, Mark, Session};
+use weir_fw::sync::stream::{self, Key, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
 
 use super::network::{
@@ -279,11 +279,17 @@ fn a_box_that_does_not_read_holds_nothing_up() {
     });
 }
 
-/// A stream with so many connections.
-fn made_up(count: u32) -> Vec<u8> {
+/// How a stream begins.
+fn begun() -> Vec<u8> {
     let mut bytes = Vec::new();
     sync::put_header(&mut bytes);
     stream::put_session(&mut bytes, Session { id: 1, table: 1 });
+    bytes
+}
+
+/// A stream with so many connections.
+fn made_up(count: u32) -> Vec<u8> {
+    let mut bytes = begun();
     let peer = Peer { phase: 4, wscale: 0, max_win: 1000, seq: [1, 1000] };
     for number in 0..count {
         let [_, a, b, c] = number.to_be_bytes();
@@ -297,11 +303,66 @@ fn made_up(count: u32) -> Vec<u8> {
             bytes: [60; 2],
             age_ms: 1000,
             remaining_ms: 3_600_000,
+            idle_ms: 1000,
         };
         sync::put_state(&mut bytes, &state);
     }
     stream::put_mark(&mut bytes, Mark { sequence: 1, sent_ms: 0, record_count: count });
     bytes
+}
+
+#[test]
+fn a_flow_that_comes_back_is_this_firewalls_again() {
+    let test = "a_flow_that_comes_back_is_this_firewalls_again";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("back");
+    net.start(RULES);
+    let bind = || UdpSocket::bind("0.0.0.0:0");
+    let socket = net.client.run(bind).expect("entered").expect("bound");
+    let send = || assert_eq!(socket.send_to(b"one", at(SERVER, 7003)).expect("sent"), 3);
+    // More than one, so that the quick way knows it.
+    (0..10).for_each(|_| send());
+    wait_until("it has a state", || states(&net).len() == 1);
+    let client = ([10, 1, 0, 2].into(), socket.local_addr().expect("an address").port());
+    let state = State {
+        protocol: 17,
+        flags: 0,
+        ends: [client, ([10, 2, 0, 2].into(), 7003)],
+        peers: [2, 0].map(|phase| Peer { phase, ..Peer::default() }),
+        halves: [Half { flags: sync::PRESENT, ..Half::default() }; 2],
+        packets: [10, 0],
+        bytes: [310, 0],
+        age_ms: 1000,
+        remaining_ms: 60_000,
+        idle_ms: 0,
+    };
+    let mut source = session(&net, SyncDirection::In).expect("accepted");
+    let mut sequence = 0;
+    let mut say = |record: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = if sequence == 0 { begun() } else { Vec::new() };
+        sequence += 1;
+        record(&mut bytes);
+        stream::put_mark(&mut bytes, Mark { sequence, sent_ms: 0, record_count: 1 });
+        source.write_all(&bytes).expect("sent");
+        wait_until("it is taken in", || status(&net).incoming.sequence == sequence);
+        let incoming = status(&net).incoming;
+        (incoming.updated_count, incoming.absent_count, incoming.deleted_count)
+    };
+    let key = Key { protocol: 17, ends: state.ends };
+    // The other firewall has had it meanwhile, and now it is here again.
+    assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (1, 0, 0));
+    thread::sleep(Duration::from_millis(1200));
+    (0..10).for_each(|_| send());
+    assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (1, 1, 0));
+    assert_eq!(states(&net).len(), 1, "an end over there says nothing");
+    // The same, but that it stays there.
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (2, 1, 0));
+    assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (2, 1, 1));
+    assert_eq!(states(&net), Vec::<String>::new());
 }
 
 /// More ends than what waits to be written and their ring have room for.
@@ -348,6 +409,7 @@ fn connections_go_on_after_a_box_has_lost_its_states() {
     let _turn = beside();
     let [one, two] = boxes(["lost1", "lost2"]);
     let mut lines = [SERVER, SERVER6].map(|host| open(&one, host, 7001));
+    let idle = open(&one, SERVER, 7001);
     let relay = Relay::join(&one, &two);
     let before = wait_for_the_same(&one, &two, "they have come");
     // Far beyond the windows of the handshake, of which the second box is not told.
@@ -365,16 +427,17 @@ fn connections_go_on_after_a_box_has_lost_its_states() {
         line.echo("and on");
         line.bounce(1_000_000, "and within new windows");
     }
-    // The first one sends again: what it has from the second one is not sent back to it.
+    // The first one sends again: what it has from the second one, and has had no packet of since,
+    // is not sent back to it.
     let forth = Relay::join(&one, &two);
     let late = open(&one, SERVER, 7001);
     let found = wait_for_the_same(&one, &two, "a new one goes, too");
-    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found.len(), 4, "{found:?}");
     let left_out = status(&one).out.left_out;
     assert!(left_out.contains_key("the other firewall has sent them"), "{left_out:?}");
     assert_eq!(status(&two).incoming.deleted_count, 0);
     forth.cut(&one, &two);
     back.cut(&two, &one);
-    assert_eq!(states(&one).len(), 3, "they stay when the other one is gone");
-    drop(late);
+    assert_eq!(states(&one).len(), 4, "they stay when the other one is gone");
+    drop((idle, late));
 }

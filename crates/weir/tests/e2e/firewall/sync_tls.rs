@@ -15,7 +15,7 @@ use crate::common::{assert_exit, can_run_lab, stderr, stdout};
 use crate::turns::beside;
 
 /// Where each box listens, on the link between them.
-const LISTEN: [&str; 2] = ["10.9.0.1:7467", "10.9.0.2:7467"];
+pub(super) const LISTEN: [&str; 2] = ["10.9.0.1:7467", "10.9.0.2:7467"];
 
 /// Two boxes with a link `y0` between them, which is not filtered.
 fn boxes(tags: [&str; 2]) -> [Network; 2] {
@@ -44,7 +44,7 @@ fn boxes(tags: [&str; 2]) -> [Network; 2] {
     nets
 }
 
-fn link(net: &Network, state: &str) {
+pub(super) fn link(net: &Network, state: &str) {
     let output = net.program(&["ip", "link", "set", "y0", state]).output().expect("ip runs");
     assert_exit(&output, 0);
 }
@@ -54,12 +54,12 @@ fn key_file(net: &Network) -> String {
 }
 
 /// Makes a box's key; gives the public one.
-fn keygen(net: &Network) -> String {
+pub(super) fn keygen(net: &Network) -> String {
     net.printed(&["fw", "sync", "keygen", "--key", &key_file(net)]).trim_end().to_owned()
 }
 
 /// A `weir fw sync` that runs, and what it says.
-struct Running {
+pub(super) struct Running {
     child: Killed,
     log: PathBuf,
 }
@@ -74,13 +74,13 @@ impl Running {
         Self { child: Killed(command.spawn().expect("ip runs")), log }
     }
 
-    fn serve(net: &Network, listen: &str, peer: &str) -> Self {
+    pub(super) fn serve(net: &Network, listen: &str, peer: &str) -> Self {
         let running = Self::new(net, "serve.log", &["serve", "--listen", listen, "--peer", peer]);
         running.await_line("listening at");
         running
     }
 
-    fn to(net: &Network, host: &str, peer: &str) -> Self {
+    pub(super) fn to(net: &Network, host: &str, peer: &str) -> Self {
         Self::new(net, "to.log", &["to", host, "--peer", peer])
     }
 

@@ -1,0 +1,291 @@
+//! Two firewalls that keepalived chooses between, by the configuration of `dist/keepalived`: a
+//! transfer goes on by the other one, after whatever happens to the first.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use weir_net::NetnsGuard;
+
+use super::network::{
+    Killed, Network, PATIENCE, SERVER, echo_server, namespace, pattern, plain_frames, wait_until,
+};
+use super::sync_stream::{RULES, open, status, wait_for_the_same};
+use super::sync_tls::{LISTEN, Running, keygen, link};
+use crate::common::{assert_exit, can_run_lab, skipped, stdout};
+use crate::turns::beside;
+
+/// `ip` in a namespace.
+#[track_caller]
+fn ip(netns: &NetnsGuard, words: &str) {
+    let mut command = Command::new("ip");
+    command.args(["-n", netns.name()]).args(words.split(' '));
+    assert_exit(&command.output().expect("ip runs"), 0);
+}
+
+/// A cable from a host's interface to a port of a switch.
+fn cable(host: &NetnsGuard, name: &str, switch: &NetnsGuard, port: &str) {
+    ip(host, &format!("link add {name} type veth peer name {port} netns {}", switch.name()));
+    ip(switch, &format!("link set {port} master br0 up"));
+    ip(host, &format!("link set {name} up"));
+    plain_frames(switch, port);
+    plain_frames(host, name);
+}
+
+/// Both firewalls, `b0` at the inner switch and `b1` at the outer one, `y0` between them. The first
+/// one has the namespaces of the client and the server, the second one those of the switches.
+fn cluster() -> [Network; 2] {
+    let make = |tag: &str, [client, router, server]: [&str; 3]| Network {
+        client: namespace(tag, client),
+        router: namespace(tag, router),
+        server: namespace(tag, server),
+        dir: tempfile::tempdir().expect("a temporary directory"),
+    };
+    let one = make("fail1", ["c", "r", "s"]);
+    let two = make("fail2", ["i", "r", "o"]);
+    for switch in [&two.client, &two.server] {
+        ip(switch, "link add br0 type bridge");
+        ip(switch, "link set br0 up");
+    }
+    ip(&one.router, &format!("link add y0 type veth peer name y0 netns {}", two.router.name()));
+    for (number, net) in [&one, &two].into_iter().enumerate() {
+        let last = number + 1;
+        cable(&net.router, "b0", &two.client, &format!("f{last}"));
+        cable(&net.router, "b1", &two.server, &format!("f{last}"));
+        ip(&net.router, &format!("addr add 10.1.0.25{last}/24 dev b0"));
+        ip(&net.router, &format!("addr add 10.2.0.25{last}/24 dev b1"));
+        ip(&net.router, &format!("addr add 10.9.0.{last}/24 dev y0"));
+        ip(&net.router, "link set y0 up");
+        ip(&net.router, "link set lo up");
+        let forward = || weir_net::sysctl::write("net.ipv4.ip_forward", "1").expect("written");
+        net.router.run(forward).expect("entered");
+    }
+    for (host, name, switch, net) in
+        [(&one.client, "c0", &two.client, 1), (&one.server, "s0", &two.server, 2)]
+    {
+        cable(host, name, switch, "host");
+        ip(host, &format!("addr add 10.{net}.0.2/24 dev {name}"));
+        ip(host, &format!("route add default via 10.{net}.0.1"));
+    }
+    [one, two]
+}
+
+/// A file of `dist/keepalived`.
+fn dist(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/keepalived").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+/// Where a box's tracked file is.
+fn tracked(net: &Network) -> String {
+    net.dir.path().join("priority").to_string_lossy().into_owned()
+}
+
+/// keepalived on a box.
+struct Keepalived(Killed);
+
+impl Keepalived {
+    fn new(net: &Network, which: &str) -> Self {
+        let text = fs::read_to_string(dist(&format!("{which}.conf"))).expect("readable");
+        for part in ["eth1", "eth0", "/run/weir-sync/priority", "advert_int 0.1"] {
+            assert!(text.contains(part), "{part}");
+        }
+        let text = text
+            .replace("eth1", "b0")
+            .replace("eth0", "b1")
+            // A busy machine is silent for longer than three tenths of a second.
+            .replace("advert_int 0.1", "advert_int 0.5")
+            .replace("/run/weir-sync/priority", &tracked(net));
+        let config = net.file("keepalived.conf", &text);
+        let path = |name: &str| net.dir.path().join(name).to_string_lossy().into_owned();
+        let mut command = net.program(&["keepalived", "--dont-fork", "--vrrp", "--log-console"]);
+        command.args(["--use-file", &config, "--pid", &path("pid"), "--vrrp_pid", &path("pid2")]);
+        let log = File::create(path("keepalived.log")).expect("a file");
+        command.stdout(log.try_clone().expect("a handle")).stderr(log);
+        Self(Killed(command.spawn().expect("ip runs")))
+    }
+
+    /// As `systemctl stop keepalived` does: it says good-bye to the other one.
+    fn stop(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0.0.id()).expect("a process"));
+        kill(pid, Signal::SIGTERM).expect("asked");
+        self.0.0.wait().expect("it ends");
+    }
+}
+
+/// What writes the tracked file.
+fn track(net: &Network) -> Killed {
+    let mut command = net.program(&[env!("CARGO_BIN_EXE_weir"), "fw", "sync", "track"]);
+    command.arg(tracked(net)).stderr(Stdio::null());
+    Killed(command.spawn().expect("ip runs"))
+}
+
+fn priority(net: &Network) -> String {
+    fs::read_to_string(tracked(net)).unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a box has the addresses of both sides.
+fn is_master(net: &Network) -> bool {
+    let output = net.program(&["ip", "-4", "addr"]).output().expect("ip runs");
+    let text = stdout(&output);
+    text.contains(" 10.1.0.1/24") && text.contains(" 10.2.0.1/24")
+}
+
+/// How a box is, for whoever reads why a test fails.
+fn situation(net: &Network) -> String {
+    let log = fs::read_to_string(net.dir.path().join("keepalived.log")).unwrap_or_default();
+    let [states, counters] = ["-vvss", "-vsi"].map(|words| net.pfctl(words));
+    let sync = net.run(&["fw", "sync", "status"]);
+    let is_master = is_master(net);
+    format!("master: {is_master}\n{}{states}{counters}{log}", stdout(&sync))
+}
+
+/// Waits for something of two boxes.
+#[track_caller]
+fn wait_for(nets: [&Network; 2], why: &str, is_done: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_done() {
+        if Instant::now() > until {
+            let [one, two] = nets.map(situation);
+            panic!("{why}: not after {PATIENCE:?}\n--- one\n{one}\n--- two\n{two}");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until one has both addresses and the other one none of them.
+#[track_caller]
+fn wait_for_master(net: &Network, other: &Network, why: &str) {
+    wait_for([net, other], why, || is_master(net) && !is_master(other));
+}
+
+/// One connection by which a megabyte after another goes to the server and back.
+struct Transfer<'a> {
+    nets: [&'a Network; 2],
+    rounds: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl<'a> Transfer<'a> {
+    /// The first one of the boxes has the client.
+    fn new(nets: [&'a Network; 2]) -> Self {
+        let mut line = open(nets[0], SERVER, 7001);
+        let (rounds, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, end) = (Arc::clone(&rounds), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let bytes = pattern(1_000_000);
+            while !end.load(Ordering::Acquire) {
+                assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
+                count.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        Self { nets, rounds, is_over, thread }
+    }
+
+    /// Three megabytes more, all by this box.
+    #[track_caller]
+    fn goes_on(&self, net: &Network, why: &str) {
+        let packets = || net.json("stats")["forwarded_packets"].as_u64().expect("a number");
+        let (start, before) = (self.rounds.load(Ordering::Acquire), packets());
+        wait_for(self.nets, why, || self.rounds.load(Ordering::Acquire) >= start + 4);
+        assert!(packets() > before + 1000, "{why}: it goes another way");
+    }
+
+    fn finish(self) {
+        self.is_over.store(true, Ordering::Release);
+        self.thread.join().expect("all bytes came");
+    }
+}
+
+/// Both directions of a box's states.
+fn sync(net: &Network, number: usize, peer: &str) -> [Running; 2] {
+    [Running::serve(net, LISTEN[number], peer), Running::to(net, LISTEN[1 - number], peer)]
+}
+
+fn rules() -> String {
+    format!("set skip on y0\n{RULES}pass quick proto vrrp no state\n")
+}
+
+#[test]
+fn a_transfer_goes_on_by_the_other_firewall() {
+    let test = "a_transfer_goes_on_by_the_other_firewall";
+    if !can_run_lab(test) {
+        return;
+    }
+    if Command::new("keepalived").arg("--version").output().is_err() {
+        return skipped(test, "keepalived is not installed");
+    }
+    let _turn = beside();
+    let [one, two] = cluster();
+    echo_server(&one.server, SERVER, 7001);
+    [&one, &two].into_iter().for_each(|net| net.start(&rules()));
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+    let sync1 = sync(&one, 0, &key2);
+    let _sync2 = sync(&two, 1, &key1);
+    let _ready = [&one, &two].map(track);
+    let keepalived1 = Keepalived::new(&one, "master");
+    let _keepalived2 = Keepalived::new(&two, "backup");
+    wait_until("both are ready", || [&one, &two].map(priority) == ["0", "0"]);
+    wait_for_master(&one, &two, "the first one has the priority");
+    let transfer = Transfer::new([&one, &two]);
+    wait_for_the_same(&one, &two, "both have the connection");
+    transfer.goes_on(&one, "by the first one");
+
+    // By plan, and back.
+    one.printed(&["fw", "sync", "drain"]);
+    keepalived1.stop();
+    wait_for_master(&two, &one, "the first one has said good-bye");
+    transfer.goes_on(&two, "after a handover by plan");
+    let keepalived1 = Keepalived::new(&one, "master");
+    wait_for_master(&one, &two, "the first one takes over again");
+    transfer.goes_on(&one, "and back");
+
+    // The link between them is cut, and comes back.
+    link(&one, "down");
+    wait_until("both notice", || !status(&one).out.is_live && !status(&two).incoming.is_live);
+    let late = open(&one, SERVER, 7001);
+    transfer.goes_on(&one, "without the other one");
+    assert!(is_master(&one) && !is_master(&two), "a cut is no reason to change");
+    link(&one, "up");
+    wait_until("it is there again", || status(&one).out.is_live && status(&two).out.is_live);
+    assert_eq!(wait_for_the_same(&one, &two, "both have both").len(), 2);
+
+    // The first one dies, with all that it had.
+    for name in ["b0", "b1", "y0"] {
+        ip(&one.router, &format!("link set {name} down"));
+    }
+    drop((keepalived1, sync1));
+    assert_exit(&one.run(&["fw", "stop"]), 0);
+    wait_until("it has no address", || !is_master(&one));
+    wait_for_master(&two, &one, "the second one takes over");
+    transfer.goes_on(&two, "after the first one has died");
+
+    // It comes back with an empty table: it waits until it has the connections.
+    returns(&one, &two, &transfer, &key2);
+    transfer.finish();
+    drop(late);
+}
+
+/// The first box comes back, and takes over once the states have come.
+fn returns(one: &Network, two: &Network, transfer: &Transfer<'_>, key2: &str) {
+    for name in ["b0", "b1", "y0"] {
+        ip(&one.router, &format!("link set {name} up"));
+    }
+    one.start(&rules());
+    let _keepalived = Keepalived::new(one, "master");
+    wait_until("it waits", || priority(one) == "-100");
+    transfer.goes_on(two, "while the first one waits");
+    assert!(is_master(two) && !is_master(one), "without states it is not the master");
+    let _sync = sync(one, 0, key2);
+    wait_for_master(one, two, "it has all states");
+    assert!(status(one).incoming.bulk_count > 0);
+    transfer.goes_on(one, "after the first one has come back");
+    wait_for_the_same(one, two, "both have both");
+}
