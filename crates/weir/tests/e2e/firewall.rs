@@ -440,6 +440,11 @@ fn a_route_that_changes_is_taken_at_once() {
     echo_server(&net.server, SERVER, 7001);
     net.add_second_way();
     net.start("pass\n");
+    moves_with_its_route(&net);
+}
+
+/// A connection to the server, whose route changes to the second way.
+fn moves_with_its_route(net: &Network) {
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("one way");
     let sent = |name: &str| {

@@ -576,9 +576,12 @@ fn entries_of_tables_count_packets() {
     assert_eq!(net.pfctl("-t clients -T delete 10.1.0.0/24"), "1/1 addresses deleted.\n");
     line.echo("its state stays");
     net.pfctl("-t clients -T add 10.1.0.0/24");
-    assert_eq!(entry_packets(&net, "clients"), [0; 4]);
+    // Nothing but the client's last acknowledgement, which may come late.
+    let is_new = || matches!(entry_packets(&net, "clients")[..], [0, 0..=1, 0, 0]);
+    assert!(is_new(), "{:?}", entry_packets(&net, "clients"));
     line.echo("in again");
-    assert!(entry_packets(&net, "clients")[1] > 0);
+    line.echo("and again");
+    assert!(entry_packets(&net, "clients")[1] > 1);
     assert_eq!(net.pfctl("-t clients -T zero 10.1.0.0/24"), "1/1 addresses cleared.\n");
-    assert_eq!(entry_packets(&net, "clients"), [0; 4]);
+    assert!(is_new(), "{:?}", entry_packets(&net, "clients"));
 }

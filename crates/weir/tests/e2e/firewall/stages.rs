@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::ip;
 use super::network::{Line, Network, PATIENCE, SERVER, SERVER6, echo_server, wait_until};
+use super::{ip, moves_with_its_route};
 use crate::common::{assert_exit, can_run_lab};
 use crate::turns::beside;
 
@@ -157,6 +157,67 @@ fn connections_outlast_all_that_happens_to_the_box() {
     let heard = forbidden.recv_from(&mut [0; 10]);
     assert!(heard.is_err(), "nothing blocked has come: {heard:?}");
     assert_exit(&net.run(&["fw", "stop"]), 0);
+}
+
+/// The first stage has seen the way of before; what the second one sends goes the new one.
+#[test]
+fn a_flow_in_two_stages_moves_with_its_route() {
+    let test = "a_flow_in_two_stages_moves_with_its_route";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("moved");
+    echo_server(&net.server, SERVER, 7001);
+    net.add_second_way();
+    net.start(RULES);
+    wait_for_stages(&net, 2, "");
+    let before = staged_packets(&net);
+    moves_with_its_route(&net);
+    let count = staged_packets(&net) - before;
+    assert!(count > 10, "{count} in two stages: {}", net.json("status")["stages"]);
+}
+
+/// `weir fw stop` under load: the connections go on by the kernel's forwarding.
+#[test]
+fn stop_while_data_runs_leaves_the_kernel_to_forward() {
+    let test = "stop_while_data_runs_leaves_the_kernel_to_forward";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("halt");
+    for host in [SERVER, SERVER6] {
+        echo_server(&net.server, host, 7001);
+    }
+    let link = |name: &str| {
+        let shown = net.program(&["ip", "-d", "link", "show", "dev", name]).output();
+        String::from_utf8(shown.expect("ip runs").stdout).expect("text")
+    };
+    net.start(RULES);
+    wait_for_stages(&net, 2, "");
+    assert!(["b0", "b1"].iter().all(|name| link(name).contains("prog/xdp")), "{}", link("b0"));
+    let (is_done, round_count) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for host in [SERVER, SERVER, SERVER6] {
+            let line = net.connect(host, 7001, PATIENCE).expect("passed");
+            scope.spawn(|| transfer(line, &is_done, &round_count));
+        }
+        let finished = Finish(&is_done);
+        let pass_a_round = || {
+            let before = round_count.load(Ordering::Relaxed);
+            wait_until("data goes on", || round_count.load(Ordering::Relaxed) >= before + 6);
+        };
+        pass_a_round();
+        assert!(staged_packets(&net) > 0, "in two stages");
+        assert_exit(&net.run(&["fw", "stop"]), 0);
+        for name in ["b0", "b1"] {
+            assert!(!link(name).contains("prog/xdp"), "{}", link(name));
+        }
+        pass_a_round();
+        drop(finished);
+    });
+    assert_exit(&net.run(&["fw", "status"]), 1);
 }
 
 /// Sends bytes and reads them back, again and again.
