@@ -22,6 +22,8 @@ pub const HEADER_SIZE_BYTES: usize = 12;
 pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
 /// Bytes of a state, without its type and length.
 pub const STATE_SIZE_BYTES: u16 = 148;
+/// [`State::idle_ms`] of a state that came from another firewall, if no packet has come since.
+pub const SECOND_HAND: u64 = u64::MAX;
 /// The longest name of an interface or a tag.
 pub const NAME_SIZE_BYTES_MAX: usize = 63;
 
@@ -100,7 +102,7 @@ pub struct State {
     pub age_ms: u64,
     /// Milliseconds until it ends if no packet comes.
     pub remaining_ms: u64,
-    /// Milliseconds since its last packet.
+    /// Milliseconds since its last packet, or [`SECOND_HAND`].
     pub idle_ms: u64,
 }
 

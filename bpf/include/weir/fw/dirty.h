@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Records that have changed in what another firewall has to know: made, another half, another phase
- * of an end, the first answer. No packet that changes none of these does anything here.
+ * of an end, the first answer, taken over from it. No packet that changes none of these does
+ * anything here.
  *
  * The mark is in the record, which keeps it until a copy of it is taken (copy.h); a byte for 256
  * slots says where to look. Whoever looks sets the byte to 0 before; so it is written after the

@@ -115,6 +115,9 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
 		if (weir_source_is_global(d))
 			s->interface[half] |= WEIR_STATE_SOURCE_GLOBAL;
+		/* They may have had another meaning before. */
+		if (!(control & WEIR_STATE_TRACKED))
+			s->wscale[1] &= ~(WEIR_WSCALE_LEARNED | WEIR_WSCALE_SETTLES);
 		s->wscale[1] &= ~WEIR_WSCALE_SOURCE_IS_1(half);
 		if (reverse)
 			s->wscale[1] |= WEIR_WSCALE_SOURCE_IS_1(half);

@@ -264,7 +264,9 @@ enum weir_wscale {
 	WEIR_WSCALE_FLAG = 0x80,      /* the option was in the SYN */
 	/* In wscale[1]: half A's source is end 1, not end 0; half B's is. */
 	WEIR_WSCALE_SOURCE_A_IS_1 = 0x10,
-	WEIR_WSCALE_LEARNED = 0x10,   /* without TRACKED: the windows, in its middle (tcp.h) */
+	/* Without TRACKED: the windows were learned in the middle (tcp.h); that ends soon. */
+	WEIR_WSCALE_LEARNED = 0x10,
+	WEIR_WSCALE_SETTLES = 0x40,
 	WEIR_WSCALE_MODULATED = 0x20, /* `modulate state`: modulate.h */
 	WEIR_WSCALE_SOURCE_B_IS_1 = 0x40,
 	/* In wscale[1] of a modulated record, in the place of a scale: proxied.h. */

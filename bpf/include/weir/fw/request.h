@@ -12,9 +12,10 @@ enum weir_fw_sweep_mode {
 	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
 	WEIR_SWEEP_SPLIT,	/* the index gets buckets, one by one, until there are `to` */
 	WEIR_SWEEP_JOIN,	/* it loses its last ones, until there are `to` */
-	/* Requests of these two stand one behind the other, `to` of the first one: restore.h */
+	/* Requests of these three stand one behind the other, `to` of the first one: restore.h */
 	WEIR_SWEEP_RESTORE,	/* a state that was stored is made again */
 	WEIR_SWEEP_GONE,	/* a state that another firewall has sent ends */
+	WEIR_SWEEP_TELL,	/* the other firewall is to hear of a state once more */
 	WEIR_SWEEP_COPY,	/* records become events: copy.h; `to` slots follow the request */
 	WEIR_SWEEP_STAMP,	/* what another firewall has sent lives on as if it were used now */
 	/* The same: what it has not sent since its bulk began ends if `rule` says so and no packet
@@ -25,11 +26,11 @@ enum weir_fw_sweep_mode {
 /* What became of that: weir_fw_sweep.next. */
 enum weir_fw_restored {
 	WEIR_RESTORED_MADE,
-	WEIR_RESTORED_PRESENT,	/* there is one with these ends */
+	WEIR_RESTORED_PRESENT,	/* there is one with these ends, of this firewall */
 	WEIR_RESTORED_LIMIT,	/* `set limit states` */
 	WEIR_RESTORED_MEMORY,	/* no slot has memory */
 	WEIR_RESTORED_BUSY,	/* the bucket's lock was not to be had */
-	WEIR_RESTORED_UPDATED,	/* the other firewall has sent it before */
+	WEIR_RESTORED_UPDATED,	/* the other firewall knows more of it */
 	WEIR_RESTORED_ENDED,
 	WEIR_RESTORED_ABSENT,	/* what is to end is not there, or is one of this firewall */
 };
@@ -47,6 +48,8 @@ enum weir_fw_sweep_constant {
 	WEIR_SWEEP_IMPORT = 1 << 27,
 	WEIR_SWEEP_ODD = 1 << 28,
 	WEIR_SWEEP_ALL = 1 << 29,
+	/* Of an IMPORT: the other firewall has it from elsewhere, and has had no packet of it. */
+	WEIR_SWEEP_SECOND_HAND = 1 << 30,
 	/* Requests in a row, and slots of COPY. */
 	WEIR_SWEEP_GROUP_MAX = 16,
 	WEIR_SWEEP_SLOTS_MAX = 256,

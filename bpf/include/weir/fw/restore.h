@@ -167,22 +167,10 @@ static __always_inline bool weir_restore_is_news(const struct weir_fw_sweep *r, 
 {
 	if (!(r->flags & WEIR_SWEEP_IMPORT))
 		return false;
-	return weir_is_imported(s) ||
-	       (!(s->control & WEIR_COPY_NEVER) && (__s32)(r->last_tick - s->last_tick) > 0);
-}
-
-/*
- * Another firewall has sent a record of which the last packet came here. If it is of a connection
- * with windows, the other firewall has others, and is told so: else it would go by them.
- */
-static __always_inline void weir_restore_decline(const struct weir_fw_sweep *r,
-						 const struct weir_fw_packet *p, __u32 slot)
-{
-	__u32 control = weir_state_line(slot)->control;
-
-	if (p->protocol == WEIR_PROTOCOL_TCP && r->flags & WEIR_SWEEP_IMPORT &&
-	    !(control & (WEIR_COPY_NEVER | WEIR_STATE_SLOPPY)))
-		weir_dirty_mark(slot);
+	if (weir_is_imported(s))
+		return true;
+	return !(r->flags & WEIR_SWEEP_SECOND_HAND) && !(s->control & WEIR_COPY_NEVER) &&
+	       (__s32)(r->last_tick - s->last_tick) > 0;
 }
 
 /*
@@ -205,8 +193,6 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 		weir_bucket_remove(home, (__u32)found, p->cpu);
 		found = WEIR_FOUND_NONE;
 	}
-	if (found < WEIR_FOUND_REVERSE)
-		weir_restore_decline(r, p, (__u32)found);
 	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
 					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
 		return WEIR_RESTORED_PRESENT;
@@ -228,6 +214,15 @@ static __always_inline int weir_restore_end(const struct weir_fw_packet *p, __u3
 	return WEIR_RESTORED_ENDED;
 }
 
+/* Has the other firewall hear once more of the record that was found, if it is this firewall's. */
+static __always_inline int weir_restore_tell(__u64 found)
+{
+	if (found >= WEIR_FOUND_REVERSE || weir_is_imported(weir_state_line((__u32)found)))
+		return WEIR_RESTORED_ABSENT;
+	weir_dirty_mark((__u32)found);
+	return WEIR_RESTORED_PRESENT;
+}
+
 /* Does what a request asks for with the record of its ends: WEIR_RESTORED_*. */
 __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 			    struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
@@ -242,10 +237,32 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 		return WEIR_RESTORED_BUSY;
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home, false);
-	result = r->mode == WEIR_SWEEP_GONE ? weir_restore_end(p, home, found) :
-					      weir_restore_make(r, p, home, found);
+	if (r->mode == WEIR_SWEEP_GONE)
+		result = weir_restore_end(p, home, found);
+	else if (r->mode == WEIR_SWEEP_TELL)
+		result = weir_restore_tell(found);
+	else
+		result = weir_restore_make(r, p, home, found);
 	weir_state_unlock(home, weir_state_line(home)->control);
 	return result;
+}
+
+/* Asks for the lines where records of a group belong, so that none is waited for alone. */
+__noinline int weir_restore_touch(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
+				  __u32 ruleset, __u32 count)
+{
+	__u32 i, at = WEIR_SWEEP_AT;
+
+	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
+		if (i >= count ||
+		    bpf_xdp_load_bytes(ctx, at, &scratch->sweep,
+				       __builtin_offsetof(struct weir_fw_sweep, mask)))
+			break;
+		weir_restore_key(&scratch->sweep, &scratch->quoted, ruleset);
+		weir_state_touch(&scratch->quoted);
+		at += sizeof(scratch->sweep);
+	}
+	return 0;
 }
 
 /* One request after the other, as long as they stand there. */
@@ -255,6 +272,7 @@ __noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *sc
 	struct weir_fw_sweep *r = &scratch->sweep;
 	__u32 i, at = WEIR_SWEEP_AT, count = r->to;
 
+	weir_restore_touch(ctx, scratch, ruleset, count);
 	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
 		if (i >= count || bpf_xdp_load_bytes(ctx, at, r, sizeof(*r)))
 			break;

@@ -135,7 +135,7 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 	}
 	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED)) {
 		s->control = control & ~WEIR_STATE_TRACKED;
-		s->wscale[1] &= ~(WEIR_WSCALE_SOURCE_A_IS_1 | WEIR_WSCALE_SOURCE_B_IS_1);
+		s->wscale[1] &= ~(WEIR_WSCALE_LEARNED | WEIR_WSCALE_SETTLES);
 	}
 }
 
@@ -190,6 +190,22 @@ static __always_inline bool weir_sweep_is_stale(weir_line *s, __u32 generation)
 	       !weir_state_is_proxied(s);
 }
 
+/* Whether windows were learned a short time ago. */
+static __always_inline bool weir_sweep_is_settling(weir_line *s, __u32 control)
+{
+	return (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff) == WEIR_PROTOCOL_TCP &&
+	       !(control & WEIR_STATE_TRACKED) && s->wscale[1] & WEIR_WSCALE_LEARNED;
+}
+
+/* From the second sweep on they are like others. */
+static __always_inline void weir_sweep_settle(weir_line *s)
+{
+	if (s->wscale[1] & WEIR_WSCALE_SETTLES)
+		s->wscale[1] &= ~(WEIR_WSCALE_LEARNED | WEIR_WSCALE_SETTLES);
+	else
+		s->wscale[1] |= WEIR_WSCALE_SETTLES;
+}
+
 static __always_inline bool weir_sweep_is_over(weir_line *s, __u32 control,
 					       const struct weir_sweep_run *run)
 {
@@ -228,8 +244,11 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 		s->next_hop[1] &= ~WEIR_STATE_NEXT_HOP_MASK;
 		s->generation = 0;
 	}
-	if (r->mode == WEIR_SWEEP_EXPIRE)
+	if (r->mode == WEIR_SWEEP_EXPIRE) {
+		if (weir_sweep_is_settling(s, control))
+			weir_sweep_settle(s);
 		return weir_sweep_is_over(s, control, run);
+	}
 	if (r->mode == WEIR_SWEEP_STAMP || r->mode == WEIR_SWEEP_FORGET)
 		return weir_sweep_sent(r, slot, run->now);
 	if (r->mode == WEIR_SWEEP_UNTRACK) {
@@ -356,7 +375,8 @@ __noinline int weir_sweep_peek(const struct weir_fw_sweep *r __arg_nonnull,
 				return true;
 			continue;
 		}
-		if (weir_sweep_is_stale(s, run->generation))
+		if (weir_sweep_is_stale(s, run->generation) ||
+		    (is_expiring && weir_sweep_is_settling(s, control)))
 			return false;
 		if (is_expiring ? weir_sweep_is_over(s, control, run) :
 				  weir_sweep_fits(r, s, slot, control))
@@ -473,7 +493,8 @@ int weir_fw_sweep(struct xdp_md *ctx)
 	r = &scratch->sweep;
 	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
 		return XDP_ABORTED;
-	if (r->mode == WEIR_SWEEP_RESTORE || r->mode == WEIR_SWEEP_GONE)
+	if (r->mode == WEIR_SWEEP_RESTORE || r->mode == WEIR_SWEEP_GONE ||
+	    r->mode == WEIR_SWEEP_TELL)
 		return weir_restore_group(ctx, scratch, run.ruleset) ? XDP_PASS : XDP_ABORTED;
 	r->live = r->removed = r->busy = 0;
 	if (r->mode == WEIR_SWEEP_SPLIT || r->mode == WEIR_SWEEP_JOIN) {

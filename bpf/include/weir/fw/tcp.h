@@ -133,8 +133,10 @@ __noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u3
 	    p->tcp_flags & WEIR_TCP_ACK && p->ack) {
 		s->seq[other].lo = p->ack;
 		s->seq[other].hi = p->ack + 1;
-		if (!(s->control & WEIR_STATE_TRACKED))
+		if (!(s->control & WEIR_STATE_TRACKED)) {
+			s->wscale[1] &= ~WEIR_WSCALE_SETTLES;
 			s->wscale[1] |= WEIR_WSCALE_LEARNED;
+		}
 		return true;
 	}
 	return false;
@@ -144,7 +146,7 @@ __noinline int weir_tcp_learn(const struct weir_fw_packet *p __arg_nonnull, __u3
  * What an end of a connection that was learned acknowledges may have come to it by the other
  * firewall, out of order, up to the window that it offers: once the gap before it is filled, that
  * is far ahead of what was seen here. Takes it for where the other end is, if the packet fits but
- * for that. Returns whether it does.
+ * for that, also one without data. Returns whether it does. A sweep soon ends that (sweep.h).
  */
 __noinline int weir_tcp_reach(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
 			      __u32 reverse)
@@ -161,10 +163,9 @@ __noinline int weir_tcp_reach(const struct weir_fw_packet *p __arg_nonnull, __u3
 			       p->window << (s->wscale[source] & scaled));
 	if (ahead <= WEIR_TCP_ACK_WINDOW || ahead > most + WEIR_TCP_ACK_WINDOW)
 		return false;
-	if (p->payload_bytes &&
-	    (!WEIR_SEQ_GEQ(s->seq[source].hi, end) ||
-	     !WEIR_SEQ_GEQ(p->seq, s->seq[source].lo - (s->max_win[other]
-							<< (s->wscale[other] & scaled)))))
+	if (!WEIR_SEQ_GEQ(s->seq[source].hi, end) ||
+	    !WEIR_SEQ_GEQ(p->seq, s->seq[source].lo -
+					  (s->max_win[other] << (s->wscale[other] & scaled))))
 		return false;
 	s->seq[other].lo = p->ack;
 	if (WEIR_SEQ_GT(p->ack, s->seq[other].hi))

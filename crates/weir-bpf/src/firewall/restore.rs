@@ -48,7 +48,7 @@ pub struct Restored {
 pub enum Outcome {
     /// It is there now.
     Made,
-    /// There is a state with these ends, which stays as it is.
+    /// There is a state with these ends, of which more is known here.
     Present,
     /// The table has as many states as `set limit states` allows.
     Limit,
@@ -56,7 +56,7 @@ pub enum Outcome {
     Memory,
     /// Its bucket's lock was not to be had.
     Busy,
-    /// It was sent before, and is as it is sent now.
+    /// It is here, and is as it is sent now.
     Updated,
     /// It was sent before, and has ended.
     Ended,
@@ -69,8 +69,17 @@ pub enum Outcome {
 pub enum Import {
     /// It is so.
     State(Restored),
+    /// The same, but it came from elsewhere, and the other firewall has had no packet of it.
+    SecondHand(Restored),
     /// It has ended.
     Gone {
+        /// As [`Restored::ends`].
+        ends: [(IpAddr, u16); 2],
+        /// IP protocol.
+        protocol: u8,
+    },
+    /// Nothing: it is the other one that is to hear of this firewall's state once more.
+    Tell {
         /// As [`Restored::ends`].
         ends: [(IpAddr, u16); 2],
         /// IP protocol.
@@ -182,11 +191,15 @@ impl Firewall {
             let mut words = Vec::with_capacity(WORDS * GROUP_MAX);
             for import in group {
                 let mut one = match import {
-                    Import::State(state) => request(state)?,
+                    Import::State(state) | Import::SecondHand(state) => request(state)?,
                     Import::Gone { ends, protocol } => about(layout::SWEEP_GONE, *ends, *protocol)?,
+                    Import::Tell { ends, protocol } => about(layout::SWEEP_TELL, *ends, *protocol)?,
                 };
                 one[word::TO] = u32::try_from(group.len()).map_err(io::Error::other)?;
                 one[word::FLAGS] |= flags;
+                if matches!(import, Import::SecondHand(_)) {
+                    one[word::FLAGS] |= layout::SWEEP_SECOND_HAND;
+                }
                 words.extend(one);
             }
             let answers = self.sweep_frame(&words)?;

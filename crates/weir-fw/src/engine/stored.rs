@@ -144,7 +144,10 @@ impl StatesStorer {
             bytes: record.bytes,
             age_ms: milliseconds(since(record.created_tick)),
             remaining_ms: milliseconds(view.expires_in_ticks(record, now)),
-            idle_ms: milliseconds(since(record.last_tick)),
+            idle_ms: match record.imported {
+                Some(_) => sync::SECOND_HAND,
+                None => milliseconds(since(record.last_tick)),
+            },
         })
     }
 }

@@ -178,10 +178,10 @@ pub(crate) struct DrainArgs {
 /// `weir fw sync track`.
 #[derive(Debug, Args)]
 pub(crate) struct TrackArgs {
-    /// The file, whose directory is there.
+    /// The file to write; its directory must exist.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How long no other firewall sends states until this one is ready without them.
+    /// How long to wait for another firewall's states before becoming ready without them.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     pub(crate) alone_after: Duration,
 }

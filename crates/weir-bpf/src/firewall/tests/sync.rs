@@ -374,7 +374,6 @@ fn windows_are_learned_anew_of_a_connection_that_the_other_firewall_had() {
     let slot = look(5102, 77_001_100).slot();
     assert!(take_mark(&table, &mut reader, slot));
     assert_eq!(import(&table, sent(5100), false), Outcome::Present);
-    assert!(take_mark(&table, &mut reader, slot));
     assert_eq!(look(5103, 88_001_000).result(), DROP);
     assert_eq!(import(&table, sent(5110), false), Outcome::Updated);
     let again = look(5111, 88_001_000);
@@ -383,8 +382,20 @@ fn windows_are_learned_anew_of_a_connection_that_the_other_firewall_had() {
     assert!(take_mark(&table, &mut reader, again.slot()));
     // The other one has not heard of that: it hears it once more.
     assert_eq!(import(&table, sent(5110), false), Outcome::Present);
-    assert!(take_mark(&table, &mut reader, again.slot()));
     assert_eq!(look(5112, 99_001_000).result(), DROP);
+    assert!(!take_mark(&table, &mut reader, again.slot()));
+    let tell = Import::Tell { ends: open.ends, protocol: TCP };
+    assert_eq!(import(&table, tell, false), Outcome::Present);
+    assert!(take_mark(&table, &mut reader, again.slot()));
+    // What it has from elsewhere is no news.
+    let elsewhere = Import::SecondHand(Restored { last_tick: 7000, ..open });
+    assert_eq!(import(&table, elsewhere, false), Outcome::Present);
+    assert_eq!(look(7000, 88_001_100).result(), HIT);
+    assert!(!take_mark(&table, &mut reader, again.slot()));
+    // Of what is the other one's it hears nothing.
+    assert_eq!(import(&table, sent(7001), false), Outcome::Updated);
+    assert_eq!(import(&table, tell, false), Outcome::Absent);
+    assert!(!take_mark(&table, &mut reader, again.slot()));
 }
 
 #[test]
@@ -405,10 +416,17 @@ fn what_has_gone_by_the_other_firewall_may_be_acknowledged_here() {
         table.call(&request.set("packet.window", 30_000)).drops("state-mismatch")
     };
     assert_eq!(answer(20_000_000, 7_000_000, 100), 1, "more than the largest window");
+    assert_eq!(answer(4_000_000, 99_000_000, 0), 1, "the same, without data");
     assert_eq!(answer(4_000_000, 99_000_000, 100), 1, "the number of its data does not fit");
     assert_eq!(answer(4_000_000, 7_000_000, 100), 0);
     let next = segment(&table, false, ACK, 4_000_000, 7_000_100);
     assert_eq!(next.result(), HIT, "and it goes on from there");
+    // For two sweeps.
+    let expire = || assert_eq!(table.firewall.sweep_all(Mode::Expire).unwrap().removed_count, 0);
+    expire();
+    assert_eq!(answer(5_000_000, 7_000_100, 100), 0);
+    expire();
+    assert_eq!(answer(6_000_000, 7_000_200, 100), 1);
     // While the client's packets go by the other firewall still, nobody opens the window here.
     let gone = Import::Gone { ends: open.ends, protocol: TCP };
     assert_eq!(import(&table, gone, false), Outcome::Absent, "it was taken over");

@@ -1,6 +1,7 @@
 //! States that come from another firewall: they are made, updated and ended as it says, in its
 //! order, and what was taken in is acknowledged.
 
+use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::protocol::SyncInStatus;
 use crate::sessions::Sender;
 use crate::shared::Shared;
 use crate::states::View;
-use crate::sync::stream::{self, Decoder, Item, Mark, Session};
+use crate::sync::stream::{self, Decoder, Item, Key, Mark, Session};
 use crate::sync::{self, Record};
 
 /// How long it waits for bytes before it looks whether the daemon ends.
@@ -28,6 +29,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const BATCH: usize = 256;
 /// Whoever reads no acknowledgements is left with so many bytes of them.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+/// States of which the other firewall hears once more, at a time: more than that change firewalls
+/// by a bulk.
+const CONTESTED_MAX: usize = 1 << 16;
 /// How often a bucket's lock, or memory, is asked for.
 const TRIES: u32 = 8;
 
@@ -46,6 +50,10 @@ struct Receiver<'a> {
     bulk_tick: u32,
     /// What has come and is to be taken in.
     batch: Vec<Item>,
+    /// What the other firewall has sent of which the last packet came here: when, and which. Unless
+    /// it hears of that, both would have it, and the one that gets no more packets of it would not
+    /// know where its connection is.
+    contested: VecDeque<(Instant, Key)>,
     status: SyncInStatus,
 }
 
@@ -84,6 +92,7 @@ impl<'a> Receiver<'a> {
             session: None,
             bulk_tick: 0,
             batch: Vec::new(),
+            contested: VecDeque::new(),
             status,
         };
         sync::put_header(receiver.pipe.out());
@@ -112,10 +121,23 @@ impl<'a> Receiver<'a> {
             }
             self.pipe.wait(POLL);
             self.renew();
+            self.tell()?;
             let read = self.pipe.read().map_err(failed)?;
             is_open = read.is_some();
             self.decoder.push(read.unwrap_or_default());
         }
+        Ok(())
+    }
+
+    /// Has the other firewall hear of what is contested. That waits a while, as packets may come to
+    /// both of them.
+    fn tell(&mut self) -> Result<(), Failure> {
+        let is_due = |contested: &&(Instant, Key)| contested.0.elapsed() >= SECOND;
+        let count = self.contested.iter().take(BATCH).take_while(is_due).count();
+        let tell =
+            |(_, key): (Instant, Key)| Import::Tell { ends: key.ends, protocol: key.protocol };
+        let imports: Vec<Import> = self.contested.drain(..count).map(tell).collect();
+        self.firewall.import(&imports, self.is_odd).map_err(|error| error.to_string())?;
         Ok(())
     }
 
@@ -185,10 +207,14 @@ impl<'a> Receiver<'a> {
                 Item::Record(Record::State(state)) => {
                     match self.meaning.state(&view, &state, now) {
                         Ok((request, lost_rule)) => {
-                            // Whatever timeouts the other firewall has.
-                            let last_tick = now.wrapping_sub(ticks(state.idle_ms));
-                            let request = Restored { last_tick, ..request };
-                            imports.push((Import::State(request), lost_rule));
+                            let import = if state.idle_ms == sync::SECOND_HAND {
+                                Import::SecondHand(request)
+                            } else {
+                                // Whatever timeouts the other firewall has. It is rounded down.
+                                let last_tick = now.wrapping_sub(ticks(state.idle_ms) + 1);
+                                Import::State(Restored { last_tick, ..request })
+                            };
+                            imports.push((import, lost_rule));
                         }
                         Err(reason) => self.leave_out(reason),
                     }
@@ -214,8 +240,11 @@ impl<'a> Receiver<'a> {
             let is_late = |outcome: &Outcome| matches!(outcome, Outcome::Memory | Outcome::Busy);
             // What follows that is taken in once more: what was said last is what counts.
             let done = outcomes.iter().position(is_late).unwrap_or(outcomes.len());
-            for (outcome, (_, lost_rule)) in outcomes[..done].iter().zip(rest) {
+            for (outcome, (import, lost_rule)) in outcomes[..done].iter().zip(rest) {
                 self.count(*outcome, *lost_rule);
+                if let (Outcome::Present, Import::State(state)) = (outcome, import) {
+                    self.contest(Key { protocol: state.protocol, ends: state.ends });
+                }
             }
             if done > 0 {
                 tries = 0;
@@ -234,6 +263,12 @@ impl<'a> Receiver<'a> {
             }
         }
         Ok(())
+    }
+
+    fn contest(&mut self, key: Key) {
+        if !self.status.is_bulk && self.contested.len() < CONTESTED_MAX {
+            self.contested.push_back((Instant::now(), key));
+        }
     }
 
     fn count(&mut self, outcome: Outcome, lost_rule: bool) {

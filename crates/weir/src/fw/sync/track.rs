@@ -48,9 +48,8 @@ fn keep(file: &Path, text: &str) -> anyhow::Result<()> {
     if fs::read_to_string(file).is_ok_and(|it| it == text) {
         return Ok(());
     }
-    fs::write(file, text).with_context(|| {
-        format!("{} cannot be written; its directory has to be there", file.display())
-    })
+    fs::write(file, text)
+        .with_context(|| format!("{} cannot be written; does its directory exist?", file.display()))
 }
 
 /// What has been seen so far.

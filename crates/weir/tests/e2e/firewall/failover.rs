@@ -93,7 +93,9 @@ struct Keepalived(Killed);
 impl Keepalived {
     fn new(net: &Network, which: &str) -> Self {
         let text = fs::read_to_string(dist(&format!("{which}.conf"))).expect("readable");
-        for part in ["eth1", "eth0", "/run/weir-sync/priority", "advert_int 0.1"] {
+        for part in
+            ["eth1", "eth0", "/run/weir-sync/priority", "advert_int 0.1", "preempt_delay 10"]
+        {
             assert!(text.contains(part), "{part}");
         }
         let text = text
@@ -101,6 +103,7 @@ impl Keepalived {
             .replace("eth0", "b1")
             // A busy machine is silent for longer than three tenths of a second.
             .replace("advert_int 0.1", "advert_int 0.5")
+            .replace("preempt_delay 10", "preempt_delay 1")
             .replace("/run/weir-sync/priority", &tracked(net));
         let config = net.file("keepalived.conf", &text);
         let path = |name: &str| net.dir.path().join(name).to_string_lossy().into_owned();
@@ -122,7 +125,7 @@ impl Keepalived {
 /// What writes the tracked file.
 fn track(net: &Network) -> Killed {
     let mut command = net.program(&[env!("CARGO_BIN_EXE_weir"), "fw", "sync", "track"]);
-    command.arg(tracked(net)).stderr(Stdio::null());
+    command.args([&tracked(net), "--alone-after", "10m"]).stderr(Stdio::null());
     Killed(command.spawn().expect("ip runs"))
 }
 
@@ -280,8 +283,8 @@ fn returns(one: &Network, two: &Network, transfer: &Transfer<'_>, key2: &str) {
     }
     one.start(&rules());
     let _keepalived = Keepalived::new(one, "master");
-    wait_until("it waits", || priority(one) == "-100");
     transfer.goes_on(two, "while the first one waits");
+    assert_eq!(priority(one), "-100");
     assert!(is_master(two) && !is_master(one), "without states it is not the master");
     let _sync = sync(one, 0, key2);
     wait_for_master(one, two, "it has all states");

@@ -352,21 +352,23 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
         (incoming.updated_count, incoming.absent_count, incoming.deleted_count)
     };
     let key = Key { protocol: 17, ends: state.ends };
-    // The other firewall has had it meanwhile, and now it is here again.
+    // The other firewall has had it for a moment, and now it is here again.
+    let moment = || thread::sleep(Duration::from_millis(200));
+    moment();
     assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (1, 0, 0));
     thread::sleep(Duration::from_millis(1200));
     (0..10).for_each(|_| send());
     assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (1, 1, 0));
     assert_eq!(states(&net).len(), 1, "an end over there says nothing");
     // The same, but that it stays there.
-    thread::sleep(Duration::from_millis(50));
+    moment();
     assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (2, 1, 0));
     assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (2, 1, 1));
     assert_eq!(states(&net), Vec::<String>::new());
 }
 
-/// More ends than what waits to be written and their ring have room for.
-const COUNT: u32 = 80_000;
+/// More ends than what waits to be written, their ring, twice, and sockets have room for.
+const COUNT: u32 = 150_000;
 
 #[test]
 fn ends_without_room_make_all_states_go_once_more() {
@@ -377,7 +379,7 @@ fn ends_without_room_make_all_states_go_once_more() {
     let _turn = beside();
     let [one, two] = ["many1", "many2"].map(Network::new);
     for net in [&one, &two] {
-        net.start(&format!("set limit states 200000\n{RULES}"));
+        net.start(&format!("set limit states 300000\n{RULES}"));
     }
     let mut source = session(&one, SyncDirection::In).expect("accepted");
     source.write_all(&made_up(COUNT)).expect("sent");

@@ -4,9 +4,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_fw::protocol::SyncStatus;
 use weir_net::{Netlink, VethEnd};
 
 use super::network::{Killed, Line, Network, SERVER, SERVER6, echo_server, wait_until};
@@ -183,8 +186,29 @@ fn two_firewalls_send_to_each_other() {
     wait_until("both directions live", || {
         [&one, &two].into_iter().map(status).all(|it| it.out.is_live && it.incoming.bulk_count > 0)
     });
-    let _lines = [open(&one, SERVER, 7001), open(&two, SERVER6, 7001)];
+    let mut lines = [open(&one, SERVER, 7001), open(&two, SERVER6, 7001)];
     wait_until("each has both", || states(&one).len() == 2 && states(&one) == states(&two));
+
+    // Connections that are idle stay, whichever direction is there first after a cut.
+    for _ in 0..3 {
+        let sessions = || [&one, &two].map(|net| status(net).incoming.session_id);
+        let before = sessions();
+        link(&one, "down");
+        wait_until("both notice", || {
+            [&one, &two].into_iter().map(status).all(|it| !it.out.is_live && !it.incoming.is_live)
+        });
+        link(&one, "up");
+        wait_until("both directions are there again, with all states", || {
+            let are_new = sessions().iter().zip(before).all(|(now, before)| *now != before);
+            let is_done = |it: SyncStatus| it.out.is_live && it.incoming.bulk_count > 0;
+            are_new && [&one, &two].into_iter().map(status).all(is_done)
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!((states(&one).len(), states(&two).len()), (2, 2));
+    }
+    for line in &mut lines {
+        line.echo("and go on");
+    }
 }
 
 #[test]
