@@ -247,24 +247,6 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 	return result;
 }
 
-/* Asks for the lines where records of a group belong, so that none is waited for alone. */
-__noinline int weir_restore_touch(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
-				  __u32 ruleset, __u32 count)
-{
-	__u32 i, at = WEIR_SWEEP_AT;
-
-	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
-		if (i >= count ||
-		    bpf_xdp_load_bytes(ctx, at, &scratch->sweep,
-				       __builtin_offsetof(struct weir_fw_sweep, mask)))
-			break;
-		weir_restore_key(&scratch->sweep, &scratch->quoted, ruleset);
-		weir_state_touch(&scratch->quoted);
-		at += sizeof(scratch->sweep);
-	}
-	return 0;
-}
-
 /* One request after the other, as long as they stand there. */
 __noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
 				  __u32 ruleset)
@@ -272,7 +254,6 @@ __noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *sc
 	struct weir_fw_sweep *r = &scratch->sweep;
 	__u32 i, at = WEIR_SWEEP_AT, count = r->to;
 
-	weir_restore_touch(ctx, scratch, ruleset, count);
 	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
 		if (i >= count || bpf_xdp_load_bytes(ctx, at, r, sizeof(*r)))
 			break;
