@@ -243,7 +243,7 @@ fn a_campaign_of_2_by_2_by_2_ends_in_a_report_with_valid_verdicts() {
         assert_eq!(names, all, "{}", path.display());
         let offered = points[0]["packets"].as_u64().expect("a number");
         // However little of its CPU a busy machine gives it.
-        assert!(offered > 0, "{}", path.display());
+        assert!(offered > 1_000, "{}: {offered}", path.display());
         // What each machine did meanwhile.
         let has_cpus = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
         let (dut, others) = (&trial["machine"], &trial["machines"]);
