@@ -74,10 +74,20 @@ pub(crate) fn skipped(test: &str, why: &str) {
 
 /// Waits until something is so, or fails.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_or_show(what, is_so, String::new);
+}
+
+/// As [`wait_until`]; a failure shows the evidence, which is taken then.
+#[track_caller]
+pub(crate) fn wait_or_show(
+    what: &str,
+    mut is_so: impl FnMut() -> bool,
+    evidence: impl Fn() -> String,
+) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}{}", evidence());
         thread::sleep(Duration::from_millis(20));
     }
 }

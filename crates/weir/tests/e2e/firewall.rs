@@ -569,10 +569,8 @@ fn occupied(net: &Network, name: &str) -> Link {
 
 /// `ip` on the box.
 #[track_caller]
-fn ip(net: &Network, words: &str) {
-    let mut ip = std::process::Command::new("ip");
-    ip.args(["-n", net.router.name()]).args(words.split(' '));
-    assert_exit(&ip.output().expect("ip runs"), 0);
+fn ip(net: &Network, words: &str) -> String {
+    nat::ip(&net.router, words)
 }
 
 #[test]

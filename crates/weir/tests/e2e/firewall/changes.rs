@@ -5,16 +5,16 @@
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
-use std::process::Command;
 
 use nix::sys::socket::{
     setsockopt,
     sockopt::{BindToDevice, Ipv4Tos},
 };
 
-use crate::common::{assert_exit, can_run_lab};
+use crate::common::can_run_lab;
 use crate::turns::beside;
 
+use super::nat::ip;
 use super::network::{Network, PATIENCE, SERVER, plain_frames, wait_until};
 
 const PORT: u16 = 5001;
@@ -22,16 +22,6 @@ const PORT: u16 = 5001;
 const COUNT: u32 = 200;
 /// The server's other MAC address.
 const OTHER_MAC: &str = "02:00:00:00:99:02";
-
-/// `ip` in a namespace.
-#[track_caller]
-fn ip(netns: &weir_net::Netns, words: &str) -> String {
-    let mut command = Command::new("ip");
-    command.args(["-n", netns.name()]).args(words.split(' '));
-    let output = command.output().expect("ip runs");
-    assert_exit(&output, 0);
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 /// The MAC address of an interface.
 #[track_caller]

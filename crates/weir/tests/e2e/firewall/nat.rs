@@ -63,12 +63,14 @@ pub(super) fn network(tag: &str) -> Network {
     net
 }
 
-/// `ip` in a namespace.
+/// `ip` in a namespace; gives what it printed.
 #[track_caller]
-pub(super) fn ip(netns: &Netns, words: &str) {
+pub(super) fn ip(netns: &Netns, words: &str) -> String {
     let mut command = Command::new("ip");
     command.args(["-n", netns.name()]).args(words.split(' '));
-    assert_exit(&command.output().expect("ip runs"), 0);
+    let output = command.output().expect("ip runs");
+    assert_exit(&output, 0);
+    stdout(&output)
 }
 
 /// A program in a namespace; `None`, and the test says so, if there is none of that name.

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -406,6 +406,15 @@ pub(super) fn http_server(netns: &Netns, host: &str, port: u16) {
 
 /// A child that is killed when the test ends.
 pub(super) struct Killed(pub(super) Child);
+
+impl Killed {
+    /// Asks it to end, and waits until it has.
+    pub(super) fn end(&mut self) -> ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process"));
+        kill(pid, Signal::SIGTERM).expect("asked");
+        self.0.wait().expect("it ends")
+    }
+}
 
 impl Drop for Killed {
     fn drop(&mut self) {

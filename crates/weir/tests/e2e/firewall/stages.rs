@@ -190,10 +190,7 @@ fn stop_while_data_runs_leaves_the_kernel_to_forward() {
     for host in [SERVER, SERVER6] {
         echo_server(&net.server, host, 7001);
     }
-    let link = |name: &str| {
-        let shown = net.program(&["ip", "-d", "link", "show", "dev", name]).output();
-        String::from_utf8(shown.expect("ip runs").stdout).expect("text")
-    };
+    let link = |name: &str| ip(&net, &format!("-d link show dev {name}"));
     net.start(RULES);
     wait_for_stages(&net, 2, "");
     assert!(["b0", "b1"].iter().all(|name| link(name).contains("prog/xdp")), "{}", link("b0"));

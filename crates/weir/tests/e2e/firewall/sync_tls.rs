@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use weir_fw::protocol::SyncStatus;
 use weir_net::{Netlink, VethEnd};
 
+use super::ip;
 use super::network::{Killed, Line, Network, SERVER, SERVER6, echo_server, wait_until};
 use super::sync_stream::{RULES, open, states, status, wait_for_the_same};
 use crate::common::{assert_exit, can_run_lab, stderr, stdout};
@@ -48,8 +47,7 @@ fn boxes(tags: [&str; 2]) -> [Network; 2] {
 }
 
 pub(super) fn link(net: &Network, state: &str) {
-    let output = net.program(&["ip", "link", "set", "y0", state]).output().expect("ip runs");
-    assert_exit(&output, 0);
+    ip(net, &format!("link set y0 {state}"));
 }
 
 fn key_file(net: &Network) -> String {
@@ -97,9 +95,7 @@ impl Running {
     }
 
     fn stop(mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a process"));
-        kill(pid, Signal::SIGTERM).expect("asked");
-        assert_eq!(self.child.0.wait().expect("it ends").code(), Some(143));
+        assert_eq!(self.child.end().code(), Some(143));
     }
 }
 
