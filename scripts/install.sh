@@ -42,9 +42,9 @@ lay_out() {
         sed "s|/usr/local/bin/|$prefix/bin/|" "$unit" \
             >"$stage$prefix/lib/systemd/system/${unit##*/}"
     done
-    cp "$repository"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT,dist/copyright} "$doc"
+    cp "$repository"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT} "$doc"
+    cp "$repository"/dist/{copyright,keepalived.conf} "$doc"
     cp "$repository/bpf/LICENSE-BSD-2-Clause" "$doc"
-    cp --recursive "$repository/dist/keepalived" "$doc"
     # Laid out as in the repository, so that the links in README.md work; large files below labs/
     # are disk images that somebody built there.
     (cd "$repository" && find docs labs -type f -size -1000k -exec cp --parents '{}' "$doc" ';')

@@ -76,9 +76,9 @@ Examples:
 const TRACK_HELP: &str = "\
 Runs until Ctrl-C or SIGTERM. The file says what VRRP is to add to this firewall's priority: 0 once
 a bulk of the other firewall's states has come, or once this firewall has been alone for
---alone-after, and -100 before and while no firewall runs here. So a firewall that comes back with
-an empty table does not take over connections that it does not know. It stays ready when the
-connection is lost later on. The file stays when the command ends.
+--alone-after, and -100 before that and while no firewall runs here. This keeps a firewall that
+comes back with an empty table from taking over connections that it does not know. It stays ready
+if the connection is lost later on. The file stays when the command ends.
 
 Examples:
   sudo weir fw sync track /run/weir-sync/priority

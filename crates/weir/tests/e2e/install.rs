@@ -56,7 +56,7 @@ fn what_is_installed_is_complete_and_is_removed_again() {
         let unit = text(&format!("lib/systemd/system/weir-fw-sync-{which}.service"));
         assert!(unit.contains(&format!("ExecStart=/opt/weir/bin/weir fw sync {which} ")), "{unit}");
     }
-    assert!(text("share/doc/weir/keepalived/master.conf").contains("vrrp_instance"));
+    assert!(text("share/doc/weir/keepalived.conf").contains("vrrp_instance"));
     let names = files_below(&prefix.join("bin"));
     assert_eq!(names.len(), 1, "no name of another tool is taken: {names:?}");
 

@@ -26,7 +26,7 @@ pub(super) fn command(
     voice: Voice<'_>,
 ) -> anyhow::Result<Outcome> {
     let began = Instant::now();
-    let mut track = Track { alone_after: args.alone_after, ready: None, alone_since: None };
+    let mut track = Track::new(args.alone_after);
     let mut said = None;
     loop {
         let ready = track.look(local::status().ok().as_ref(), began.elapsed());
@@ -62,6 +62,10 @@ struct Track {
 }
 
 impl Track {
+    const fn new(alone_after: Duration) -> Self {
+        Self { alone_after, ready: None, alone_since: None }
+    }
+
     /// Why this firewall is ready, if it is, by its status, so long after the start. Without a
     /// firewall there is no status, and the table of the next one may be empty.
     fn look(&mut self, status: Option<&SyncStatus>, now: Duration) -> Option<&'static str> {
@@ -74,7 +78,7 @@ impl Track {
             Some(_) => {
                 let since = *self.alone_since.get_or_insert(now);
                 if self.ready.is_none() && now - since >= self.alone_after {
-                    self.ready = Some("ready: there is no other firewall");
+                    self.ready = Some("ready: no other firewall has connected");
                 }
             }
         }
@@ -94,8 +98,7 @@ mod tests {
     }
 
     fn track() -> impl FnMut(Option<SyncStatus>, u64) -> bool {
-        let alone_after = Duration::from_secs(30);
-        let mut track = Track { alone_after, ready: None, alone_since: None };
+        let mut track = Track::new(Duration::from_secs(30));
         move |status, at_s| track.look(status.as_ref(), Duration::from_secs(at_s)).is_some()
     }
 

@@ -1,33 +1,22 @@
-//! Two firewalls that keepalived chooses between, by the configuration of `dist/keepalived`: a
+//! Two firewalls that keepalived chooses between, by `dist/keepalived.conf`: a
 //! transfer goes on by the other one, after whatever happens to the first.
 
 use std::fs::{self, File};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use weir_net::NetnsGuard;
 
+use super::nat::ip;
 use super::network::{
-    Killed, Network, PATIENCE, SERVER, echo_server, namespace, pattern, plain_frames, wait_until,
+    Killed, Network, SERVER, echo_server, namespace, pattern, plain_frames, wait_until,
 };
 use super::sync_stream::{RULES, open, status, wait_for_the_same};
 use super::sync_tls::{LISTEN, Running, keygen, link};
-use crate::common::{assert_exit, can_run_lab, skipped, stdout};
+use crate::common::{assert_exit, can_run_lab, skipped, stdout, wait_or_show};
 use crate::turns::beside;
-
-/// `ip` in a namespace.
-#[track_caller]
-fn ip(netns: &NetnsGuard, words: &str) {
-    let mut command = Command::new("ip");
-    command.args(["-n", netns.name()]).args(words.split(' '));
-    assert_exit(&command.output().expect("ip runs"), 0);
-}
 
 /// A cable from a host's interface to a port of a switch.
 fn cable(host: &NetnsGuard, name: &str, switch: &NetnsGuard, port: &str) {
@@ -76,11 +65,9 @@ fn cluster() -> [Network; 2] {
     [one, two]
 }
 
-/// A file of `dist/keepalived`.
-fn dist(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/keepalived").join(name);
-    path.to_string_lossy().into_owned()
-}
+/// Of `dist/keepalived.conf`.
+const MASTER: u8 = 150;
+const BACKUP: u8 = 100;
 
 /// Where a box's tracked file is.
 fn tracked(net: &Network) -> String {
@@ -91,20 +78,21 @@ fn tracked(net: &Network) -> String {
 struct Keepalived(Killed);
 
 impl Keepalived {
-    fn new(net: &Network, which: &str) -> Self {
-        let text = fs::read_to_string(dist(&format!("{which}.conf"))).expect("readable");
-        for part in
-            ["eth1", "eth0", "/run/weir-sync/priority", "advert_int 0.1", "preempt_delay 10"]
-        {
-            assert!(text.contains(part), "{part}");
-        }
-        let text = text
-            .replace("eth1", "b0")
-            .replace("eth0", "b1")
+    fn new(net: &Network, priority: u8) -> Self {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/keepalived.conf");
+        let mut text = fs::read_to_string(path).expect("readable");
+        for (word, here) in [
+            ("eth1", "b0"),
+            ("eth0", "b1"),
+            ("$PRIORITY=150", &format!("$PRIORITY={priority}")),
             // A busy machine is silent for longer than three tenths of a second.
-            .replace("advert_int 0.1", "advert_int 0.5")
-            .replace("preempt_delay 10", "preempt_delay 1")
-            .replace("/run/weir-sync/priority", &tracked(net));
+            ("advert_int 0.1", "advert_int 0.5"),
+            ("preempt_delay 10", "preempt_delay 1"),
+            ("/run/weir-sync/priority", &tracked(net)),
+        ] {
+            assert!(text.contains(word), "{word}");
+            text = text.replace(word, here);
+        }
         let config = net.file("keepalived.conf", &text);
         let path = |name: &str| net.dir.path().join(name).to_string_lossy().into_owned();
         let mut command = net.program(&["keepalived", "--dont-fork", "--vrrp", "--log-console"]);
@@ -114,11 +102,9 @@ impl Keepalived {
         Self(Killed(command.spawn().expect("ip runs")))
     }
 
-    /// As `systemctl stop keepalived` does: it says good-bye to the other one.
+    /// As `systemctl stop keepalived` does: it tells the other one that it is leaving.
     fn stop(mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.0.0.id()).expect("a process"));
-        kill(pid, Signal::SIGTERM).expect("asked");
-        self.0.0.wait().expect("it ends");
+        self.0.end();
     }
 }
 
@@ -152,14 +138,11 @@ fn situation(net: &Network) -> String {
 /// Waits for something of two boxes.
 #[track_caller]
 fn wait_for(nets: [&Network; 2], why: &str, is_done: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_done() {
-        if Instant::now() > until {
-            let [one, two] = nets.map(situation);
-            panic!("{why}: not after {PATIENCE:?}\n--- one\n{one}\n--- two\n{two}");
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
+    let evidence = || {
+        let [one, two] = nets.map(situation);
+        format!("\n--- one\n{one}\n--- two\n{two}")
+    };
+    wait_or_show(why, is_done, evidence);
 }
 
 /// Waits until one has both addresses and the other one none of them.
@@ -192,7 +175,7 @@ impl<'a> Transfer<'a> {
         Self { nets, rounds, is_over, thread }
     }
 
-    /// Three megabytes more, all by this box.
+    /// Three megabytes more, by this box.
     #[track_caller]
     fn goes_on(&self, net: &Network, why: &str) {
         let packets = || net.json("stats")["forwarded_packets"].as_u64().expect("a number");
@@ -233,8 +216,8 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     let sync1 = sync(&one, 0, &key2);
     let _sync2 = sync(&two, 1, &key1);
     let _ready = [&one, &two].map(track);
-    let keepalived1 = Keepalived::new(&one, "master");
-    let _keepalived2 = Keepalived::new(&two, "backup");
+    let keepalived1 = Keepalived::new(&one, MASTER);
+    let _keepalived2 = Keepalived::new(&two, BACKUP);
     wait_until("both are ready", || [&one, &two].map(priority) == ["0", "0"]);
     wait_for_master(&one, &two, "the first one has the priority");
     let transfer = Transfer::new([&one, &two]);
@@ -244,9 +227,9 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     // By plan, and back.
     one.printed(&["fw", "sync", "drain"]);
     keepalived1.stop();
-    wait_for_master(&two, &one, "the first one has said good-bye");
+    wait_for_master(&two, &one, "the first one has left");
     transfer.goes_on(&two, "after a handover by plan");
-    let keepalived1 = Keepalived::new(&one, "master");
+    let keepalived1 = Keepalived::new(&one, MASTER);
     wait_for_master(&one, &two, "the first one takes over again");
     transfer.goes_on(&one, "and back");
 
@@ -255,7 +238,7 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     wait_until("both notice", || !status(&one).out.is_live && !status(&two).incoming.is_live);
     let late = open(&one, SERVER, 7001);
     transfer.goes_on(&one, "without the other one");
-    assert!(is_master(&one) && !is_master(&two), "a cut is no reason to change");
+    assert!(is_master(&one) && !is_master(&two), "a cut link between them moves no address");
     link(&one, "up");
     wait_until("it is there again", || status(&one).out.is_live && status(&two).out.is_live);
     assert_eq!(wait_for_the_same(&one, &two, "both have both").len(), 2);
@@ -282,7 +265,7 @@ fn returns(one: &Network, two: &Network, transfer: &Transfer<'_>, key2: &str) {
         ip(&one.router, &format!("link set {name} up"));
     }
     one.start(&rules());
-    let _keepalived = Keepalived::new(one, "master");
+    let _keepalived = Keepalived::new(one, MASTER);
     transfer.goes_on(two, "while the first one waits");
     assert_eq!(priority(one), "-100");
     assert!(is_master(two) && !is_master(one), "without states it is not the master");
