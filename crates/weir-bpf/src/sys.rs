@@ -17,6 +17,7 @@ use libbpf_sys::{
     bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts, bpf_test_run_opts,
 };
 
+pub(crate) mod batch;
 pub(crate) mod datagrams;
 pub(crate) mod sockets;
 pub(crate) mod tap;

@@ -9,7 +9,9 @@ enum weir_fw_sweep_mode {
 	WEIR_SWEEP_EXPIRE,
 	WEIR_SWEEP_KILL,
 	WEIR_SWEEP_UNTRACK,	/* halves whose source fits are no longer counted in its node */
-	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
+	/* Nodes of sources go, `to` of them, whose keys follow the request: all of these if `rule`
+	 * says so, else those that src.track has kept for long enough. */
+	WEIR_SWEEP_SOURCES,
 	WEIR_SWEEP_SPLIT,	/* the index gets buckets, one by one, until there are `to` */
 	WEIR_SWEEP_JOIN,	/* it loses its last ones, until there are `to` */
 	/* Requests of these three stand one behind the other, `to` of the first one: restore.h */
@@ -53,6 +55,8 @@ enum weir_fw_sweep_constant {
 	/* Requests in a row, and slots of COPY. */
 	WEIR_SWEEP_GROUP_MAX = 16,
 	WEIR_SWEEP_SLOTS_MAX = 256,
+	/* Keys of SOURCES. */
+	WEIR_SWEEP_KEYS_MAX = 32,
 	/* The request stands behind room for an Ethernet header. */
 	WEIR_SWEEP_AT = 16,
 	/* One run ends about then: its CPU handles no packets meanwhile. */

@@ -284,6 +284,15 @@ static __always_inline bool weir_source_subtract(struct weir_source *node,
 	return is_last;
 }
 
+/* Takes away a node that was marked dead. */
+static __always_inline void weir_source_remove(const struct weir_source_key *key, __u32 owner)
+{
+	bpf_map_delete_elem(&weir_sources, key);
+	weir_fw_table_counters(bpf_get_smp_processor_id())->source_removals++;
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
+	weir_source_count_nodes(owner, 0, -1);
+}
+
 /* One state less; the node goes with its last one. */
 static __always_inline int weir_source_part(const struct weir_source_key *key, bool is_connection)
 {
@@ -291,44 +300,38 @@ static __always_inline int weir_source_part(const struct weir_source_key *key, b
 	__u32 now = weir_fw_tick(weir_at(struct weir_fw_control, 0)->clock_offset);
 	__u32 owner = 0;
 
-	if (!node || !weir_source_subtract(node, key, is_connection, now, &owner))
-		return 0;
-	bpf_map_delete_elem(&weir_sources, key);
-	weir_fw_table_counters(bpf_get_smp_processor_id())->source_removals++;
-	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
-	weir_source_count_nodes(owner, 0, -1);
+	if (node && weir_source_subtract(node, key, is_connection, now, &owner))
+		weir_source_remove(key, owner);
 	return 0;
 }
 
-/* A node that src.track has kept for long enough. */
-static long weir_source_reap_one(void *map, struct weir_source_key *key, struct weir_source *node,
-				 __u32 *now)
+/*
+ * Ends a node: whatever it counts, or only if it has had no states for `src.track`. Returns whether
+ * it did.
+ */
+__noinline int weir_source_end(const struct weir_source_key *key __arg_nonnull, __u32 now,
+			       __u32 is_any)
 {
-	bool is_over = false;
-	__u32 owner = 0;
+	struct weir_source *node;
+	bool ends = false;
+	__u32 owner;
 
-	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node)
-		return 0;
+	if (key->family == WEIR_SOURCE_NODES_OF_RULE)
+		return false;
+	node = bpf_map_lookup_elem(&weir_sources, key);
+	if (!node)
+		return false;
 	bpf_spin_lock(&node->lock);
-	if (!node->states && !node->is_dead && (__s32)(node->expires_tick - *now) <= 0) {
+	if (weir_source_is_of(node, key) &&
+	    (is_any || (!node->states && (__s32)(node->expires_tick - now) <= 0)))
+		ends = true;
+	if (ends)
 		node->is_dead = 1;
-		is_over = true;
-	}
 	owner = node->owner;
 	bpf_spin_unlock(&node->lock);
-	if (!is_over)
-		return 0;
-	bpf_map_delete_elem(map, key);
-	weir_fw_table_counters(bpf_get_smp_processor_id())->source_removals++;
-	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
-	weir_source_count_nodes(owner, 0, -1);
-	return 0;
-}
-
-/* Takes away the nodes whose time is over; the sweep asks for it. */
-static __noinline int weir_source_reap(__u32 now)
-{
-	return bpf_for_each_map_elem(&weir_sources, weir_source_reap_one, &now, 0) < 0;
+	if (ends)
+		weir_source_remove(key, owner);
+	return ends;
 }
 
 /* Takes back what weir_source_join() counted. */

@@ -139,38 +139,31 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 	}
 }
 
-/* A node that is to go. */
-static long weir_sweep_source(void *map, struct weir_source_key *key, struct weir_source *node,
-			      void *unused)
+/* Ends the nodes of sources whose keys follow the request, if `rule` says so or they are over. */
+__noinline int weir_sweep_sources(struct xdp_md *ctx, struct weir_fw_sweep *r __arg_nonnull,
+				  __u32 now)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	__u32 version, differ = 0, owner, i;
-	struct weir_fw_sweep *r;
-	bool is_dead;
+	struct weir_source_key *keys;
+	__u32 i, count = r->to;
 
-	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node || !scratch)
+	if (!scratch)
 		return 0;
-	r = &scratch->sweep;
-	version = r->flags & 0xff;
-	if (version && version != (key->family == WEIR_FW_INET6 ? 6 : 4))
+	keys = (struct weir_source_key *)scratch->answer;
+	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT + sizeof(*r), keys,
+			       WEIR_SWEEP_KEYS_MAX * sizeof(*keys)))
 		return 0;
-	for (i = 0; i < 4; i++)
-		differ |= (key->addr[i] ^ r->addr[0][i]) & r->mask[0][i];
-	if (differ)
-		return 0;
-	bpf_spin_lock(&node->lock);
-	is_dead = node->is_dead;
-	node->is_dead = 1;
-	owner = node->owner;
-	bpf_spin_unlock(&node->lock);
-	if (is_dead)
-		return 0;
-	bpf_map_delete_elem(map, key);
-	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
-	weir_source_count_nodes(owner, 0, -1);
-	r->removed++;
+	for (i = 0; i < WEIR_SWEEP_KEYS_MAX && weir_fw_may_loop; i++) {
+		if (i >= count)
+			break;
+		r->removed += weir_source_end(&keys[i], now, r->rule);
+	}
 	return 0;
 }
+
+_Static_assert(WEIR_SWEEP_KEYS_MAX * sizeof(struct weir_source_key) <=
+		       WEIR_FW_SCRATCH_ANSWER_BYTES,
+	       "the keys have room");
 
 /* What one run of the program keeps in mind. */
 struct weir_sweep_run {
@@ -501,15 +494,13 @@ int weir_fw_sweep(struct xdp_md *ctx)
 		weir_sweep_index(r, &run);
 	} else if (r->mode == WEIR_SWEEP_COPY) {
 		r->next = weir_copy(ctx, r);
+	} else if (r->mode == WEIR_SWEEP_SOURCES) {
+		weir_sweep_sources(ctx, r, run.now);
 	} else {
 		if (r->to > (__u32)weir_index())
 			r->to = (__u32)weir_index();
 		weir_sweep_range(r, &run);
 	}
-	if (r->mode == WEIR_SWEEP_SOURCES)
-		bpf_for_each_map_elem(&weir_sources, weir_sweep_source, 0, 0);
-	if (!r->from && r->mode == WEIR_SWEEP_EXPIRE && control->source_count)
-		weir_source_reap(run.now);
 	if (bpf_xdp_store_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
 		return XDP_ABORTED;
 	return XDP_PASS;

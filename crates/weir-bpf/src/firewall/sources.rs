@@ -1,15 +1,21 @@
 //! Reads the nodes of sources: what rules with `source-track` and its like count of each source
-//! (`struct weir_source` of `bpf/include/weir/fw/source.h`). They are changed by programs alone.
+//! (`struct weir_source` of `bpf/include/weir/fw/source.h`). They are changed by programs alone:
+//! those that are to go are named to the sweeping program, a few in each run, so that it holds up
+//! no packets however many there are.
 
 use std::io;
 use std::net::IpAddr;
-
-use libbpf_rs::{MapCore as _, MapFlags};
+use std::os::fd::AsFd as _;
 
 use super::Firewall;
-use super::layout::{self, family, source, source_key};
+use super::layout::{self, control, family, source, source_key};
+use super::sweep::{Filter, Mode, WORDS, Words, word};
+use crate::sys::batch;
 
 const KEY_BYTES: usize = source_key::SIZE_BYTES as usize;
+const KEY_WORDS: usize = KEY_BYTES / 4;
+/// Keys of one request at most.
+const KEYS_MAX: usize = layout::SWEEP_KEYS_MAX as usize;
 pub(super) const VALUE_BYTES: usize = source::SIZE_BYTES as usize;
 
 /// What is counted of one source, for one rule or for all that track globally.
@@ -71,14 +77,79 @@ impl Firewall {
     /// What the kernel returned.
     pub fn sources(&self) -> io::Result<Vec<Source>> {
         let mut found = Vec::new();
-        for key in self.sources.keys().filter(|key| key.len() == KEY_BYTES) {
-            let value = self.sources.lookup(&key, MapFlags::ANY);
-            let value = value.map_err(|error| io::Error::other(error.to_string()))?;
-            found.extend(value.and_then(|value| Source::read(&key, &value)));
-        }
+        self.each_source(|_, source| found.push(source))?;
         found.sort_by_key(|source| (source.address, source.rule));
         Ok(found)
     }
+
+    fn each_source(&self, mut each: impl FnMut(&[u8], Source)) -> io::Result<()> {
+        batch::for_each(self.sources.as_fd(), KEY_BYTES, VALUE_BYTES, |key, value| {
+            if let Some(source) = Source::read(key, value) {
+                each(key, source);
+            }
+        })
+    }
+
+    /// Ends the nodes that have had no states for as long as `src.track` of their rules says; gives
+    /// how many.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn expire_sources(&self) -> io::Result<u64> {
+        if self.arena.read32(control::SOURCE_COUNT) == 0 {
+            return Ok(0);
+        }
+        self.end_sources(false, |source| source.state_count == 0)
+    }
+
+    /// Ends the nodes of sources that fit a filter's version and `source`; gives how many. Their
+    /// states go on, and count nowhere.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn kill_sources(&self, filter: Filter) -> io::Result<u64> {
+        // States first: one that were counted off a node that it was never in would spoil that.
+        self.sweep_all(Mode::Untrack(filter))?;
+        self.end_sources(true, |source| is_from(source.address, &filter))
+    }
+
+    /// Ends nodes that fit, whatever they count or as far as their time is over.
+    fn end_sources(&self, is_any: bool, fits: impl Fn(&Source) -> bool) -> io::Result<u64> {
+        let mut keys: Vec<u32> = Vec::new();
+        self.each_source(|key, source| {
+            if fits(&source) {
+                let (words, _) = key.as_chunks::<4>();
+                keys.extend(words.iter().map(|word| u32::from_ne_bytes(*word)));
+            }
+        })?;
+        let mut ended = 0;
+        for group in keys.chunks(KEYS_MAX * KEY_WORDS) {
+            let mut request: Words = [0; WORDS];
+            request[word::MODE] = layout::SWEEP_SOURCES;
+            request[word::TO] = u32::try_from(group.len() / KEY_WORDS).map_err(io::Error::other)?;
+            request[word::RULE] = u32::from(is_any);
+            let mut words = request.to_vec();
+            words.extend(group);
+            words.resize(WORDS + KEYS_MAX * KEY_WORDS, 0);
+            ended += u64::from(self.sweep_frame(&words)?[word::REMOVED]);
+        }
+        Ok(ended)
+    }
+}
+
+/// Whether an address fits a filter's version and `source`.
+fn is_from(address: IpAddr, filter: &Filter) -> bool {
+    let (version, bytes) = match address {
+        IpAddr::V4(address) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&address.octets());
+            (4, bytes)
+        }
+        IpAddr::V6(address) => (6, address.octets()),
+    };
+    let bits = |bytes: [u8; 16]| u128::from_be_bytes(bytes);
+    (filter.ip_version == 0 || filter.ip_version == version)
+        && (bits(bytes) ^ bits(filter.source.address)) & bits(filter.source.mask) == 0
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! and says how far it has come.
 
 use std::io;
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 
@@ -110,6 +111,10 @@ pub(super) const WORDS: usize = layout::sweep::SIZE_BYTES as usize / 4;
 /// They stand behind room for an Ethernet header.
 const HEADER_BYTES: usize = layout::SWEEP_AT as usize;
 
+/// Buckets that keep a thread busy for some milliseconds, and the most threads of a sweep.
+const THREAD_BUCKETS: u32 = 1 << 16;
+const THREADS_MAX: u32 = 8;
+
 /// Indices of the words that a request and an answer have.
 pub(super) mod word {
     use super::layout::sweep;
@@ -172,6 +177,12 @@ pub(super) fn put_address(words: &mut [u32], address: [u8; 16]) {
     }
 }
 
+/// Threads that go through the whole table, if it is large.
+fn thread_count() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(cpus).unwrap_or(THREADS_MAX).min(THREADS_MAX)
+}
+
 impl Firewall {
     /// Goes through a range of buckets, as far as there are such.
     ///
@@ -198,13 +209,29 @@ impl Firewall {
         Ok(swept)
     }
 
-    /// Goes through the whole table, and misses no record that is there all the time.
+    /// Goes through the whole table, and misses no record that is there all the time. A large one
+    /// is shared out to several threads: whoever asks for that waits for its end.
     ///
     /// # Errors
     /// What the kernel returned.
     pub fn sweep_all(&self, mode: Mode) -> io::Result<Swept> {
         let _still = self.hold_still();
-        self.sweep(mode, 0..u32::MAX)
+        // What is in these now is in them later, or in those that there are by then.
+        let bucket_count = self.bucket_count();
+        let threads = bucket_count.div_ceil(THREAD_BUCKETS).clamp(1, thread_count());
+        let piece = bucket_count.div_ceil(threads);
+        let pieces = (0..threads).map(|index| piece * index..bucket_count.min(piece * (index + 1)));
+        std::thread::scope(|scope| {
+            let running: Vec<_> =
+                pieces.map(|piece| scope.spawn(move || self.sweep(mode, piece))).collect();
+            let mut swept = Swept::default();
+            for thread in running {
+                let ended = thread.join().map_err(|_| io::Error::other("a sweep has panicked"))?;
+                swept += ended?;
+            }
+            swept += self.sweep(mode, bucket_count..u32::MAX)?;
+            Ok(swept)
+        })
     }
 
     /// Has the index move towards a number of buckets for a while.
@@ -215,18 +242,6 @@ impl Firewall {
         };
         let answer = self.sweep_once(&words_of(mode, Filter::default(), &(0..bucket_count)))?;
         Ok(Counts { reached: answer[word::NEXT], is_stuck: answer[word::BUSY] != 0 })
-    }
-
-    /// Ends the nodes of sources that fit a filter's version and `source`; gives how many. Their
-    /// states go on, and count nowhere.
-    ///
-    /// # Errors
-    /// What the kernel returned.
-    pub fn kill_sources(&self, filter: Filter) -> io::Result<u64> {
-        // States first: one that were counted off a node that it was never in would spoil that.
-        self.sweep_all(Mode::Untrack(filter))?;
-        let answer = self.sweep_once(&words_of(layout::SWEEP_SOURCES, filter, &(0..0)))?;
-        Ok(u64::from(answer[word::REMOVED]))
     }
 
     pub(super) fn sweep_once(&self, request: &Words) -> io::Result<Words> {

@@ -3,13 +3,16 @@
 //! As pf, every state is looked at once in each `interval` (10 s by default), but at least every
 //! half a minute: next hops whose generation has long passed are forgotten on the way, before its
 //! number comes again. The work is spread over that time in pieces of a tenth of a second, so that
-//! no CPU is taken away from packets for long; an empty table costs nothing. Routes that are kept
-//! beside, where nothing is filtered, are looked at as often, in one piece. What programs have seen
-//! of interfaces is told, and gateways are asked for, on the way.
+//! no CPU is taken away from packets for long; an empty table costs nothing. Sources without states
+//! are looked for as often, and so are routes that are kept beside, where nothing is filtered, in
+//! one piece. What programs have seen of interfaces is told, and gateways are asked for, on the
+//! way.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::sweep::Mode;
 
@@ -55,24 +58,30 @@ pub(super) fn run(shared: &Arc<Shared>) {
         if piece.is_multiple_of(INTERVAL_MAX_S * PIECES_PER_SECOND) {
             engine::forget_routes(&firewall);
         }
+        let pieces = piece_count(interval_s);
+        let sources = if piece.is_multiple_of(pieces) { firewall.expire_sources() } else { Ok(0) };
         piece = piece.wrapping_add(1);
-        if firewall.arena().read64(control::STATE_COUNT) == 0 {
-            from = 0;
-            continue;
-        }
-        // The index may grow and shrink meanwhile: what is missed is looked at in the next round.
-        let bucket_count = firewall.bucket_count();
-        let to = bucket_count.min(from + bucket_count.div_ceil(piece_count(interval_s)));
-        match firewall.sweep(Mode::Expire, from..to) {
-            Ok(_) => has_failed = false,
+        match sources.and_then(|_| expire(&firewall, from, pieces)) {
+            Ok(next) => (from, has_failed) = (next, false),
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
                     shared.messages.tell(&format!("states cannot be expired: {error}"));
                 }
             }
         }
-        from = if to >= bucket_count { 0 } else { to };
     }
+}
+
+/// Looks at the states of one piece, which begins at bucket `from`; gives where the next one does.
+fn expire(firewall: &Firewall, from: u32, pieces: u32) -> io::Result<u32> {
+    if firewall.arena().read64(control::STATE_COUNT) == 0 {
+        return Ok(0);
+    }
+    // The index may grow and shrink meanwhile: what is missed is looked at in the next round.
+    let bucket_count = firewall.bucket_count();
+    let to = bucket_count.min(from + bucket_count.div_ceil(pieces));
+    firewall.sweep(Mode::Expire, from..to)?;
+    Ok(if to >= bucket_count { 0 } else { to })
 }
 
 #[cfg(test)]

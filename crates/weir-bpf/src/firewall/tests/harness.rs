@@ -22,7 +22,7 @@ const SEED: [u64; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 pub(super) const OPTIONS: Options = Options {
     hash_seed: SEED,
     fragment_count_max: 100,
-    source_count_max: 64,
+    source_count_max: 2048,
     log_bytes: 4096,
     event_bytes: 4096,
     change_bytes: 4096,

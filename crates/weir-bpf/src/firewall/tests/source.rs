@@ -117,12 +117,38 @@ fn src_track_keeps_a_source_for_a_while() {
     assert_eq!((table.state_count(), node_count(&table)), (0, 1));
     assert_eq!(table.call(&flow(&table, rule, 2, 1)).drops("src-limit"), 1);
     table.set_tick(1000 + ticks(90));
-    table.firewall.sweep_all(Mode::Expire).unwrap();
-    assert_eq!(node_count(&table), 1);
+    assert_eq!((table.firewall.expire_sources().unwrap(), node_count(&table)), (0, 1));
     table.set_tick(1000 + ticks(110));
-    table.firewall.sweep_all(Mode::Expire).unwrap();
-    assert_eq!(node_count(&table), 0);
+    assert_eq!((table.firewall.expire_sources().unwrap(), node_count(&table)), (1, 0));
     assert_eq!(table.call(&flow(&table, rule, 2, 1)).get("inserts"), 1);
+}
+
+/// More than one request names, and than one batch reads.
+#[test]
+fn many_sources_are_read_and_end() {
+    const COUNT: u16 = 1500;
+    let Some(table) = table(2048, 4000, 2000) else { return };
+    table.firewall.arena().write32(BLANK_PROFILE_AT + timeout::SRC_TRACK * 4, ticks(100));
+    let rule = Limits::default().write(&table);
+    table.set_tick(1000);
+    let address = |index: u16| Ipv4Addr::from(0x0a01_0000 + u32::from(index)).into();
+    let add = |index| {
+        let request = flow(&table, rule, 1, 1).ends((address(index), 1), server());
+        assert_eq!(table.call(&request).get("inserts"), 1, "source {index}");
+    };
+    (0..COUNT).for_each(add);
+    let addresses: Vec<IpAddr> =
+        table.firewall.sources().unwrap().iter().map(|source| source.address).collect();
+    assert_eq!(addresses, (0..COUNT).map(address).collect::<Vec<_>>());
+    table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    assert_eq!((table.state_count(), node_count(&table)), (0, u32::from(COUNT)));
+    // These have states again.
+    (0..10).for_each(add);
+    table.set_tick(1000 + ticks(110));
+    let ended = table.firewall.expire_sources().unwrap();
+    assert_eq!((ended, node_count(&table)), (u64::from(COUNT) - 10, 10));
+    assert_eq!(table.firewall.kill_sources(Filter::default()).unwrap(), 10);
+    assert_eq!(table.firewall.sources().unwrap(), []);
 }
 
 #[test]

@@ -324,6 +324,7 @@ impl DataPath {
         self.firewall.arena().write32(control::CLOCK_OFFSET, offset);
         let swept =
             self.firewall.sweep_all(Mode::Expire).map_err(|error| failed("sweep", error))?;
+        self.firewall.expire_sources().map_err(|error| failed("sweep", error))?;
         // The second run saw fewer states, by which adaptive timeouts are longer.
         self.has_slipped |= swept.run_count > 1 && swept.removed_count > 0;
         self.check_time()
