@@ -28,6 +28,7 @@
 #include <weir/frame.h>
 #include <weir/lane.h>
 #include <weir/plain.h>
+#include <weir/room.h>
 #include <weir/sending.h>
 #include <weir/set.h>
 
@@ -238,7 +239,7 @@ int weir_gen(struct xdp_md *ctx)
 	thread = weir_thread_of(ctx, cpu, &verdict);
 	if (!thread)
 		return verdict;
-	if (!weir_may_send(thread, &stamp))
+	if (!weir_room_is_left(thread) || !weir_may_send(thread, &stamp))
 		return XDP_DROP;
 	if (!weir_send(ctx, thread, cpu, stamp)) {
 		thread->counters.refused_packets++;
@@ -256,7 +257,7 @@ static __noinline bool weir_begin_plain(struct weir_thread *thread)
 {
 	__u64 count, stamp;
 
-	if (!thread || !weir_may_send(thread, &stamp))
+	if (!thread || !weir_room_is_left(thread) || !weir_may_send(thread, &stamp))
 		return false;
 	count = thread->flags & WEIR_THREAD_PACED ? 1 : WEIR_BURST - thread->nth % WEIR_BURST;
 	weir_run_begin(thread, weir_run_fit(count, thread->nth + 1, thread->nth_end, 1), stamp);

@@ -27,6 +27,7 @@
 #include <weir/observe.h>
 #include <weir/reflect.h>
 #include <weir/rerss.h>
+#include <weir/room.h>
 #include <weir/rss.h>
 #include <weir/set.h>
 #include <weir/shaper.h>
@@ -75,6 +76,7 @@ WEIR_STRUCT(weir_source_overload);
 WEIR_STRUCT(weir_rules_subject);
 WEIR_STRUCT(weir_fw_decision);
 WEIR_STRUCT(weir_thread);
+WEIR_STRUCT(weir_room);
 WEIR_STRUCT(weir_set);
 WEIR_STRUCT(weir_sink_counters);
 WEIR_STRUCT(weir_reflect_counters);
@@ -141,6 +143,7 @@ WEIR_ENUM(weir_test_constant);
 WEIR_ENUM(weir_layout);
 WEIR_ENUM(weir_lane_constant);
 WEIR_ENUM(weir_thread_flag);
+WEIR_ENUM(weir_room_constant);
 WEIR_ENUM(weir_digit_index);
 WEIR_ENUM(weir_sizes_kind);
 WEIR_ENUM(weir_set_constant);

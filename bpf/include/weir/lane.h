@@ -20,6 +20,7 @@ enum weir_thread_flag {
 	WEIR_THREAD_ENABLED = 1 << 0,
 	WEIR_THREAD_PACED = 1 << 1,
 	WEIR_THREAD_STAMPED = 1 << 2,
+	WEIR_THREAD_WINDOWED = 1 << 3,	/* nth_end is how far room.h lets it go */
 };
 
 /* The layouts of packets: the transport, and WEIR_LAYOUT_IPV6 added for IPv6. */

@@ -124,12 +124,13 @@ pub(crate) fn constants(object: &Path) -> Result<String, String> {
 }
 
 /// Structures in values of maps, which are read and written as 64-bit words.
-const WORD_STRUCTURES: [(&str, &str); 32] = [
+const WORD_STRUCTURES: [(&str, &str); 33] = [
     ("weir_set", "set"),
     ("weir_thread", "thread"),
     ("weir_thread_counters", "thread_counters"),
     ("weir_pacer", "pacer"),
     ("weir_pacer_counters", "pacer_counters"),
+    ("weir_room", "room"),
     ("weir_lane", "lane"),
     ("weir_address6", "address6"),
     ("weir_walk", "walk"),
@@ -177,13 +178,14 @@ const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 13] = [
 ];
 
 /// Constants of their headers, without `WEIR_`, and their type.
-const WORD_CONSTANTS: [(&str, &str); 10] = [
+const WORD_CONSTANTS: [(&str, &str); 11] = [
     ("weir_set_constant", "u16"),
     ("weir_lane_constant", "usize"),
     ("weir_histogram_constant", "u32"),
     ("weir_window_constant", "u64"),
     ("weir_observe_constant", "u32"),
     ("weir_sink_constant", "usize"),
+    ("weir_room_constant", "u32"),
     ("weir_rss_constant", "usize"),
     ("weir_rerss_constant", "u16"),
     ("weir_connect_constant", "u16"),

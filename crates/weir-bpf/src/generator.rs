@@ -21,6 +21,7 @@ use crate::attach::{self, AttachError, Link};
 use crate::histogram::Histogram;
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
+use crate::sink::SinkProgram;
 use crate::{sys, words};
 
 mod counters;
@@ -104,6 +105,9 @@ pub enum ConfigError {
         /// How many CPUs there may be.
         count: u32,
     },
+    /// A window sees fewer sinks.
+    #[error("a window is by what arrives at up to {max} sinks, not {0}", max = words::ROOM_SINKS)]
+    Sinks(u32),
     /// The streams are not shared by so many threads.
     #[error(transparent)]
     Thread(#[from] weir_wire::walk::ShareError),
@@ -136,6 +140,8 @@ pub struct GeneratorProgram {
     lanes: MapHandle,
     gaps: MapHandle,
     output: MapHandle,
+    room: MapHandle,
+    arrivals: MapHandle,
     parked: Option<Link>,
 }
 
@@ -164,6 +170,8 @@ impl GeneratorProgram {
             lanes: object.map("weir_lanes", words::lane::WORDS * WORD_BYTES)?,
             gaps: object.map("weir_gaps", words::histogram::WORDS * WORD_BYTES)?,
             output: object.map("weir_output", size_of::<u32>())?,
+            room: object.map("weir_room", words::room::WORDS * WORD_BYTES)?,
+            arrivals: object.map("weir_arrivals", size_of::<u32>())?,
             set,
             parked: None,
         })
@@ -227,6 +235,37 @@ impl GeneratorProgram {
             }
         }
         Ok(())
+    }
+
+    /// As [`configure`](Self::configure), for the only thread, which then has no more packets under
+    /// way than a window allows: those that were sent and are not counted by a sink yet, nor given
+    /// up because nothing has arrived for 50 ms. Sinks have to be in native mode.
+    ///
+    /// # Errors
+    /// As [`configure`](Self::configure), or [`ConfigError::Sinks`].
+    pub fn configure_within(
+        &self,
+        cpu: u32,
+        config: &ThreadConfig,
+        window_packets: u32,
+        sinks: &[&SinkProgram],
+    ) -> Result<(), ConfigError> {
+        let sink_count = u32::try_from(sinks.len()).unwrap_or(u32::MAX);
+        if sink_count > words::ROOM_SINKS {
+            return Err(ConfigError::Sinks(sink_count));
+        }
+        for (index, sink) in (0..).zip(sinks) {
+            map::write(&self.arrivals, index, &sink.counters_fd().to_ne_bytes())?;
+        }
+        for index in sink_count..words::ROOM_SINKS {
+            // There may be none.
+            let _ = self.arrivals.delete(&index.to_ne_bytes());
+        }
+        self.configure(cpu, config)?;
+        let mut words = map::read(&self.threads, cpu)?;
+        let room = thread::open_window(&mut words, window_packets, self.threads.max_entries());
+        write_words(&self.room, 0, &room)?;
+        Ok(write_words(&self.threads, cpu, &words)?)
     }
 
     /// At most 256: the numbers of streams in the signature differ.

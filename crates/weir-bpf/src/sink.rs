@@ -6,7 +6,7 @@
 //! The program belongs to no namespace; [`SinkProgram::attach`] takes an interface index of the
 //! calling thread's namespace. Counters keep counting over several attachments.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use libbpf_rs::{MapHandle, OpenObject};
 
@@ -99,6 +99,11 @@ impl SinkProgram {
     /// [`AttachError`] if the interface has no native XDP or has a program already.
     pub fn attach(&self, ifindex: u32) -> Result<Link, AttachError> {
         attach::native(self.program.as_fd(), ifindex)
+    }
+
+    /// What another program's map of maps names the counters by.
+    pub(crate) fn counters_fd(&self) -> i32 {
+        self.counters.as_fd().as_raw_fd()
     }
 
     /// As [`SinkProgram::attach`], in generic mode: behind any driver, and several times slower.

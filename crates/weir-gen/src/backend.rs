@@ -40,7 +40,7 @@ pub trait Backend {
     /// # Errors
     /// As [`start`](Self::start); [`GeneratorError::State`] where there are no windows, or if the
     /// options have a rate or the generator several threads.
-    fn start_within(&mut self, _: RunOptions, _: Window) -> Result<(), GeneratorError> {
+    fn start_within(&mut self, _: RunOptions, _: &Window) -> Result<(), GeneratorError> {
         Err(GeneratorError::State("one that knows no windows"))
     }
 

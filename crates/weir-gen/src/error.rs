@@ -78,9 +78,6 @@ pub enum GeneratorError {
     /// A run was started while another one was going on, or stopped while none was.
     #[error("the generator is {0}")]
     State(&'static str),
-    /// What has arrived cannot be read.
-    #[error("the receiver's counters cannot be read, by which packets are sent")]
-    Window,
     /// The kernel ended a run.
     #[error("sending live frames failed: {0}; `weir doctor` says whether the kernel supports them")]
     Run(io::Error),

@@ -21,7 +21,7 @@ use weir_net::{Netlink, NetlinkError, VethEnd};
 use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
 use crate::pacing::{self, Schedule};
-use crate::window::{UnderWay, Window};
+use crate::window::Window;
 use crate::workers::{Work, Workers, check_cpus};
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
@@ -47,6 +47,7 @@ pub(crate) const BATCH_PACED: u32 = 256;
 struct Job {
     cpu: u32,
     schedule: Option<Schedule>,
+    is_windowed: bool,
     part: Part,
 }
 
@@ -129,12 +130,24 @@ impl LiveGenerator {
     }
 
     /// Configures the worker at `index` and says what it has to do.
-    fn job(&self, index: usize, options: &RunOptions) -> Result<Job, GeneratorError> {
+    fn job(
+        &self,
+        index: usize,
+        options: &RunOptions,
+        window: Option<&Window>,
+    ) -> Result<Job, GeneratorError> {
         let cpu = self.cpus[index];
         let schedule = options.thread_schedule(self.thread_count().into())?;
         let part = options.part(index, self.thread_count());
-        self.program.configure(cpu, &thread_config(&part, schedule, options.timestamps))?;
-        Ok(Job { cpu, schedule, part })
+        let config = thread_config(&part, schedule, options.timestamps);
+        match window {
+            None => self.program.configure(cpu, &config)?,
+            Some(window) => {
+                let sinks: Vec<_> = window.receivers.iter().map(|each| each.program()).collect();
+                self.program.configure_within(cpu, &config, window.packets, &sinks)?;
+            }
+        }
+        Ok(Job { cpu, schedule, is_windowed: window.is_some(), part })
     }
 }
 
@@ -150,22 +163,19 @@ fn thread_config(part: &Part, schedule: Option<Schedule>, timestamps: bool) -> T
 }
 
 impl LiveGenerator {
-    fn run(&mut self, options: RunOptions, window: Option<Window>) -> Result<(), GeneratorError> {
+    fn run(&mut self, options: RunOptions, window: Option<&Window>) -> Result<(), GeneratorError> {
         if self.running.is_some() {
             return Err(GeneratorError::State("running already: stop it first"));
         }
         options.schedule()?;
         self.program.clear_counters()?;
         let jobs: Vec<Job> = (0..self.cpus.len())
-            .map(|index| self.job(index, &options))
+            .map(|index| self.job(index, &options, window))
             .collect::<Result<_, _>>()?;
         let parts = jobs.iter().map(|job| job.part).collect();
         let cpus: Vec<Option<u32>> = self.cpus.iter().copied().map(Some).collect();
         let program = Arc::clone(&self.program);
-        let work: Work = Arc::new(move |index, stop| match &window {
-            Some(window) => jobs[index].run_within(window, &program, stop),
-            None => jobs[index].run(&program, stop),
-        });
+        let work: Work = Arc::new(move |index, stop| jobs[index].run(&program, stop));
         self.running = Some((options, parts, Workers::start(&cpus, &work)?));
         Ok(())
     }
@@ -176,7 +186,7 @@ impl Backend for LiveGenerator {
         self.run(options, None)
     }
 
-    fn start_within(&mut self, options: RunOptions, window: Window) -> Result<(), GeneratorError> {
+    fn start_within(&mut self, options: RunOptions, window: &Window) -> Result<(), GeneratorError> {
         if options.schedule()?.is_some() || self.cpus.len() > 1 {
             return Err(GeneratorError::State("paced, or has several threads: it has no window"));
         }
@@ -304,28 +314,6 @@ impl Job {
         Ok(())
     }
 
-    /// The same, batch after batch, each when there is room for it.
-    fn run_within(
-        &self,
-        window: &Window,
-        program: &GeneratorProgram,
-        stop: &AtomicBool,
-    ) -> Result<(), GeneratorError> {
-        let mut under_way = UnderWay::new(window)?;
-        while !stop.load(Ordering::Relaxed) {
-            let Some(chunk) = self.chunk(program)? else { break };
-            let sent = program.next_nth(self.cpu)?.saturating_sub(self.part.first_nth);
-            let chunk = chunk.min(BATCH_FRAMES);
-            if !under_way.has_room(sent, chunk)? {
-                // What receives may wait for this CPU.
-                std::thread::yield_now();
-                continue;
-            }
-            self.send(program, chunk, BATCH_FRAMES)?;
-        }
-        Ok(())
-    }
-
     /// How many packets to ask for next; `None` when the limit is reached.
     fn chunk(&self, program: &GeneratorProgram) -> Result<Option<u32>, GeneratorError> {
         let Some(end_nth) = self.part.end_nth else {
@@ -335,7 +323,7 @@ impl Job {
         if left == 0 {
             return Ok(None);
         }
-        if self.schedule.is_some() {
+        if self.schedule.is_some() || self.is_windowed {
             // Most of what is asked for is declined as early; the limit is kept by the program.
             return Ok(Some(CHUNK_PACKETS));
         }

@@ -65,6 +65,10 @@ impl Receiver {
         Ok(Self { program, link })
     }
 
+    pub(crate) const fn program(&self) -> &SinkProgram {
+        &self.program
+    }
+
     /// Index of the interface, in the namespace in which the receiver was attached.
     #[must_use]
     pub const fn ifindex(&self) -> u32 {

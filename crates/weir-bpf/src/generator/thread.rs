@@ -2,7 +2,7 @@
 //! `bpf/include/weir/lane.h`.
 
 use super::{GeneratorCounters, Interval, ThreadConfig};
-use crate::words::{pacer, pacer_counters, thread, thread_counters, thread_flags};
+use crate::words::{pacer, pacer_counters, room, thread, thread_counters, thread_flags};
 
 /// The value to write into the map for a thread that stands at `place` in the order of streams,
 /// with the lane of its stream if there is only one. All its counters are zero.
@@ -24,6 +24,18 @@ pub(crate) fn encode(config: &ThreadConfig, place: u64, lane: Option<&[u64]>) ->
         words[thread::LANE..thread::LANE + lane.len()].copy_from_slice(lane);
     }
     words
+}
+
+/// Puts a window in the place of the end in the words of a thread: the value to write into its map.
+pub(super) fn open_window(words: &mut [u64], packets: u32, cpu_count: u32) -> Vec<u64> {
+    let mut room = vec![0; room::WORDS];
+    room[room::PACKETS] = packets.into();
+    room[room::CPU_COUNT] = cpu_count.into();
+    room[room::NTH_FIRST] = words[thread::NTH];
+    room[room::NTH_END] = words[thread::NTH_END];
+    words[thread::FLAGS] |= thread_flags::WINDOWED;
+    words[thread::NTH_END] = words[thread::NTH];
+    room
 }
 
 /// Changes the interval in the words of a thread; see `GeneratorProgram::set_interval`.

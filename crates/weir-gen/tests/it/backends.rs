@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Namespace, privileged, wait_for_packets};
 use proptest::prelude::*;
@@ -18,6 +18,7 @@ use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::receiver::Receiver;
 use weir_gen::replay::{Replay, ReplayTiming};
+use weir_gen::window::Window;
 use weir_wire::frame::Protocol;
 use weir_wire::mac::MacAddr;
 use weir_wire::pcap::{ByteOrder, Reader, Resolution, Writer};
@@ -407,6 +408,37 @@ fn a_ramp_sends_what_its_schedule_says() {
     drop(receiver);
     let endless = RunOptions { ramp, ..options(Rate::Max, 10, 0) };
     assert!(matches!(generator.start(endless), Err(GeneratorError::RampWithoutRate)));
+}
+
+#[test]
+fn a_window_paces_by_what_arrives() {
+    if !privileged() {
+        return;
+    }
+    let wire = wire();
+    let (out, receiving) = (wire.ifindex("out"), wire.ifindex("in"));
+    let mut generator =
+        wire.inside(|| LiveGenerator::with_private_park(&stream(), out, &[0]).expect("it loads"));
+    let receiver = Arc::new(wire.inside(|| Receiver::attach(receiving).expect("it attaches")));
+    let arrived = || receiver.snapshot().expect("counters").total().packets;
+    let within = |generator: &mut LiveGenerator, receivers: Vec<Arc<Receiver>>, limit| {
+        let window = Window { packets: 192, receivers };
+        generator.start_within(options(Rate::Max, limit, 0), &window).expect("it starts");
+        generator.wait().expect("it ends by itself").counters.offered_packets
+    };
+    // A veth's ring has room for 256: without a window, some of so many find none.
+    const COUNT: u64 = 200_000;
+    for round in 1..=2 {
+        assert_eq!(within(&mut generator, vec![Arc::clone(&receiver)], COUNT), COUNT);
+        wait_for_packets(COUNT * round, arrived);
+    }
+    // What does not arrive is given up after a while, a window at a time.
+    let begin = Instant::now();
+    assert_eq!(within(&mut generator, Vec::new(), 500), 500);
+    assert!(begin.elapsed() >= Duration::from_millis(100), "two windows' worth of patience");
+    let paced = options("1kpps".parse().expect("a rate"), 1, 0);
+    let refused = generator.start_within(paced, &Window { packets: 192, receivers: Vec::new() });
+    assert!(matches!(refused, Err(GeneratorError::State(_))), "{refused:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Sink {
         Ok(Self::Counting(Arc::new(receiver)))
     }
 
-    /// What the bare one counts, for other threads; `None` while it is not there.
+    /// The bare one, for a window; `None` while it is not there.
     pub(in crate::testbed) fn receiver(&self) -> Option<Arc<Receiver>> {
         match self {
             Self::Counting(receiver) => Some(Arc::clone(receiver)),

@@ -136,7 +136,7 @@ impl Source {
         };
         let generator = self.generator()?;
         match window {
-            Some(window) => generator.start_within(options, window),
+            Some(window) => generator.start_within(options, &window),
             None => generator.start(options),
         }
         .map_err(TestbedError::new)?;
