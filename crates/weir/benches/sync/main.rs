@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             state_count: rows::BULK_STATES,
             new_flows_pps: rows::NEW_FLOWS_PPS,
             pause: rows::PAUSE,
+            transfer_count: rows::TRANSFERS,
             rows: rows::selected(&arguments.only)?,
             weir: weir.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_weir"))),
         };

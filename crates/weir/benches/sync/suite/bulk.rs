@@ -8,7 +8,8 @@ use weir_fw::sync::stream::{self, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
 use weir_machine::cancel::Cancel;
 
-use super::bed::{Bed, FIRST, SECOND, status};
+use super::bed::Bed;
+use super::boxes::{FIRST, SECOND, status};
 use super::{Result, Settings, wait_until};
 
 /// States whose bytes are made at a time.
@@ -18,9 +19,9 @@ const PIECE: u32 = 10_000;
 pub(super) fn send(settings: &Settings, cancel: &Cancel) -> Result<Duration> {
     let bed = Bed::new(settings, u64::from(settings.state_count) + 1000)?;
     fill(&bed, settings.state_count, cancel)?;
-    let _serving = bed.serve()?;
+    let _serving = bed.serve(SECOND)?;
     let begin = Instant::now();
-    let _sending = bed.send()?;
+    let _sending = bed.send(FIRST)?;
     wait_until("a bulk", cancel, || {
         let incoming = status(bed.netns(SECOND))?.incoming;
         let out = status(bed.netns(FIRST))?.out;

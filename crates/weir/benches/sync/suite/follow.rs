@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use weir_machine::cancel::Cancel;
 
-use super::bed::{Bed, FIRST, Process, SECOND, status};
+use super::bed::Bed;
+use super::boxes::{FIRST, Process, SECOND, status};
 use super::{Result, Settings, wait, wait_until};
 
 /// How often is looked how far behind the second firewall is.
@@ -32,8 +33,8 @@ struct Pair {
 /// Both firewalls in step, with room for so many states.
 fn pair(settings: &Settings, cancel: &Cancel, count: u64) -> Result<Pair> {
     let bed = Bed::new(settings, count + SPARE_STATES)?;
-    let (reflecting, serving) = (bed.reflect()?, bed.serve()?);
-    let sending = bed.send()?;
+    let (reflecting, serving) = (bed.reflect()?, bed.serve(SECOND)?);
+    let sending = bed.send(FIRST)?;
     wait_until("a session", cancel, || Ok(status(bed.netns(SECOND))?.incoming.bulk_count > 0))?;
     Ok(Pair { bed, _serving: serving, sending, _reflecting: reflecting })
 }

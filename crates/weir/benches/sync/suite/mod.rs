@@ -1,13 +1,16 @@
 //! What `make bench-sync` measures; the tests run the same, tiny.
 //!
-//! Two firewalls in namespaces, the second one without traffic. The first one has its states from a
-//! stream that is made up here, or from flows that a generator sends and a reflector answers.
+//! Two firewalls in namespaces, the second one without traffic until it takes over. The first one
+//! has its states from a stream that is made up here, from flows that a generator sends and a
+//! reflector answers, or from connections of a client.
 
 mod bed;
+mod boxes;
 mod bulk;
 mod follow;
 pub(crate) mod rows;
 pub(crate) mod show;
+mod takeover;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -17,7 +20,11 @@ use weir_machine::cancel::Cancel;
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
-use rows::{BULK, BULK_RATE, CATCH_UP, NEW_KEPT, NEW_LAG, NEW_RATE};
+use rows::{
+    BULK, BULK_RATE, CATCH_UP, DEATH, DEATH_KEPT, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG,
+    NEW_RATE,
+};
+use takeover::Why;
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -35,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) new_flows_pps: u32,
     /// For how long the process that carries states is stopped.
     pub(crate) pause: Duration,
+    /// Connections that go over to the second firewall.
+    pub(crate) transfer_count: u32,
     /// What is measured: [`rows::ROWS`], or some of them.
     pub(crate) rows: Vec<&'static RowSpec>,
     /// The binary that is the firewall.
@@ -83,6 +92,15 @@ pub(crate) fn run(
         }
         if settings.wants(&[CATCH_UP]) {
             add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
+        }
+        for (why, pause, kept) in
+            [(Why::Plan, HANDOVER, HANDOVER_KEPT), (Why::Death, DEATH, DEATH_KEPT)]
+        {
+            if settings.wants(&[pause, kept]) {
+                let found = takeover::run(settings, cancel, why)?;
+                add(pause, found.pause.as_secs_f64() * 1e3);
+                add(kept, found.kept_share);
+            }
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();

@@ -9,6 +9,8 @@ use crate::limits::{self, Limit, RowSpec};
 pub(crate) const BULK_STATES: u32 = 10_000_000;
 /// New flows per second that a second firewall follows.
 pub(crate) const NEW_FLOWS_PPS: u32 = 200_000;
+/// Connections that go over to the second firewall.
+pub(crate) const TRANSFERS: u32 = 1000;
 /// For how long the process that carries states is stopped.
 pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 
@@ -18,6 +20,10 @@ pub(crate) const NEW_RATE: &str = "new_flows";
 pub(crate) const NEW_LAG: &str = "new_flows_lag";
 pub(crate) const NEW_KEPT: &str = "new_flows_kept";
 pub(crate) const CATCH_UP: &str = "catch_up";
+pub(crate) const HANDOVER: &str = "handover";
+pub(crate) const HANDOVER_KEPT: &str = "handover_kept";
+pub(crate) const DEATH: &str = "death";
+pub(crate) const DEATH_KEPT: &str = "death_kept";
 
 const fn row(name: &'static str, what: &'static str, unit: &'static str, limit: Limit) -> RowSpec {
     RowSpec { name, what, unit, limit }
@@ -40,6 +46,20 @@ pub(crate) const ROWS: &[RowSpec] = &[
         "s",
         Limit::AtMost(10.0),
     ),
+    row(
+        HANDOVER,
+        "1,000 connections go over by plan: the longest wait for an answer",
+        "ms",
+        Limit::AtMost(300.0),
+    ),
+    row(HANDOVER_KEPT, "the same: connections without a failure", "share", Limit::AtLeast(1.0)),
+    row(
+        DEATH,
+        "the first firewall dies with 1,000 connections: the longest wait for an answer",
+        "ms",
+        Limit::AtMost(1000.0),
+    ),
+    row(DEATH_KEPT, "the same: connections without a failure", "share", Limit::AtLeast(1.0)),
 ];
 
 /// The rows of these names; all if none is named.

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
-use suite::rows::{BULK, BULK_RATE, BULK_STATES, NEW_FLOWS_PPS, NEW_KEPT, PAUSE, selected};
+use suite::rows::{
+    BULK, BULK_RATE, BULK_STATES, DEATH_KEPT, HANDOVER_KEPT, NEW_FLOWS_PPS, NEW_KEPT, PAUSE,
+    TRANSFERS, selected,
+};
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
 
@@ -27,6 +30,7 @@ fn the_benchmark_runs_and_reports() {
         state_count: BULK_STATES / 500,
         new_flows_pps: NEW_FLOWS_PPS / 40,
         pause: PAUSE / 10,
+        transfer_count: TRANSFERS / 50,
         rows: selected(&[]).expect("rows"),
         weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
     };
@@ -43,7 +47,9 @@ fn the_benchmark_runs_and_reports() {
         assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
     }
-    assert_eq!(entry(&json, NEW_KEPT)["value"].as_f64(), Some(1.0), "{table}");
+    for kept in [NEW_KEPT, HANDOVER_KEPT, DEATH_KEPT] {
+        assert_eq!(entry(&json, kept)["value"].as_f64(), Some(1.0), "{table}");
+    }
 }
 
 #[test]
