@@ -2,11 +2,10 @@
 
 use std::ops::Deref;
 
-use weir_bpf::ethtool;
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
 use weir_wire::mac::MacAddr;
 
-use super::boxes::{Boxes, FIRST, PATIENCE, Process};
+use super::boxes::{Boxes, FIRST, PATIENCE, Process, polling};
 use super::{Result, Settings};
 
 /// The namespaces of the generator and of the reflector, behind those of the firewalls.
@@ -93,8 +92,7 @@ fn connect([first, second, generator, reflector]: &[NetnsGuard; 4]) -> Result<()
         netns.run(|| -> Result<()> {
             let netlink = Netlink::open()?;
             netlink.add_address(name, address.parse()?)?;
-            ethtool::set_gro(name, true)?;
-            Ok(netlink.set_up(name)?)
+            polling(name)
         })??;
     }
     let macs = [mac(generator, "g0")?, mac(reflector, "r0")?];

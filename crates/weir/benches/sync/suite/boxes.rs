@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_bpf::ethtool;
 use weir_fw::protocol::{Client, Request, SyncStatus};
 use weir_net::registry::{Record, Registry};
-use weir_net::{Netns, NetnsGuard};
+use weir_net::{Netlink, Netns, NetnsGuard};
 
 use super::{Result, Settings};
 
@@ -168,6 +169,13 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Has an end of a veth in the calling thread's namespace take frames from XDP, for which it has to
+/// be up first: otherwise the other end never says that it does.
+pub(super) fn polling(name: &str) -> Result<()> {
+    Netlink::open()?.set_up(name)?;
+    Ok(ethtool::set_gro(name, true)?)
 }
 
 /// How both directions of a firewall's synchronisation are.

@@ -22,7 +22,7 @@ pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
 use rows::{
     BULK, BULK_RATE, CATCH_UP, DEATH, DEATH_KEPT, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG,
-    NEW_RATE,
+    NEW_RATE, UNDISTURBED, UNDISTURBED_KEPT,
 };
 use takeover::Why;
 
@@ -93,9 +93,11 @@ pub(crate) fn run(
         if settings.wants(&[CATCH_UP]) {
             add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
         }
-        for (why, pause, kept) in
-            [(Why::Plan, HANDOVER, HANDOVER_KEPT), (Why::Death, DEATH, DEATH_KEPT)]
-        {
+        for (why, pause, kept) in [
+            (Why::Never, UNDISTURBED, UNDISTURBED_KEPT),
+            (Why::Plan, HANDOVER, HANDOVER_KEPT),
+            (Why::Death, DEATH, DEATH_KEPT),
+        ] {
             if settings.wants(&[pause, kept]) {
                 let found = takeover::run(settings, cancel, why)?;
                 add(pause, found.pause.as_secs_f64() * 1e3);

@@ -11,7 +11,7 @@ use weir_bpf::ethtool;
 use weir_machine::cancel::Cancel;
 use weir_net::{Netlink, VethEnd, sysctl};
 
-use super::boxes::{Boxes, FIRST, LINK, Process, SECOND, status};
+use super::boxes::{Boxes, FIRST, LINK, Process, SECOND, polling, status};
 use super::{Result, Settings, wait, wait_until};
 
 /// The namespaces of switches and hosts, behind those of the firewalls.
@@ -24,8 +24,9 @@ const RULES: &str = "set skip on y0\npass quick proto vrrp no state\npass\n";
 /// keepalived's priorities.
 const PRIORITIES: [&str; 2] = ["150", "100"];
 const URL: &str = "http://10.2.0.2/b/4Ki";
-/// Between an answer and the next request of a connection.
-const THINK: &str = "50ms";
+/// Requests of each connection per second. They are spread evenly: a burst of all connections would
+/// find no room in the veths' rings.
+const RATE_RPS: u32 = 5;
 /// How long requests are sent, and when the other firewall takes over.
 const RUN: Duration = Duration::from_secs(8);
 const LEAD: Duration = Duration::from_secs(3);
@@ -33,6 +34,8 @@ const LEAD: Duration = Duration::from_secs(3);
 /// Why the other one takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
+    /// It does not: what requests take anyway.
+    Never,
     /// `weir fw sync drain`, and keepalived is stopped.
     Plan,
     /// Nothing leaves the first firewall any more.
@@ -63,6 +66,7 @@ pub(super) fn run(settings: &Settings, cancel: &Cancel, why: Why) -> Result<Foun
     let mut client = cluster.load(settings.transfer_count)?;
     wait(LEAD, cancel)?;
     match why {
+        Why::Never => {}
         Why::Plan => {
             cluster.boxes.drain()?;
             let first = &mut cluster.keepalived[FIRST];
@@ -76,7 +80,8 @@ pub(super) fn run(settings: &Settings, cancel: &Cancel, why: Why) -> Result<Foun
             ip(&cluster.boxes, SECOND, "link set y0 down")?;
         }
     }
-    cluster.wait_for_addresses(SECOND, cancel)?;
+    let master = if why == Why::Never { FIRST } else { SECOND };
+    cluster.wait_for_addresses(master, cancel)?;
     wait_until("the end of the requests", cancel, || client.has_ended())?;
     found(&fs::read(cluster.boxes.path("http.json"))?, settings.transfer_count)
 }
@@ -131,9 +136,10 @@ impl Cluster {
 
     fn load(&self, connections: u32) -> Result<Process> {
         let (count, time) = (connections.to_string(), format!("{}s", RUN.as_secs()));
+        let rate = (connections * RATE_RPS).to_string();
         let mut command = self.boxes.weir();
-        command.args(["http", URL, "--closed", "--think", THINK, "--json"]);
-        command.args(["--connections", &count, "--duration", &time]);
+        command.args(["http", URL, "--connections", &count, "--rate", &rate]);
+        command.args(["--duration", &time, "--json"]);
         command.stdout(File::create(self.boxes.path("http.json"))?);
         self.boxes.start_program(CLIENT, command)
     }
@@ -200,9 +206,8 @@ fn cable(boxes: &Boxes<6>, end: (usize, &str), port: (usize, &str)) -> Result<()
     veth(boxes, end, port)?;
     for (which, name) in [end, port] {
         boxes.netns(which).run(|| -> Result<()> {
-            ethtool::set_gro(name, true)?;
             ethtool::set_tx_checksums(name, false)?;
-            Ok(Netlink::open()?.set_up(name)?)
+            Ok(polling(name)?)
         })??;
     }
     ip(boxes, port.0, &format!("link set {} master br0", port.1)).map(drop)
