@@ -234,7 +234,8 @@ fn a_full_disk_is_one_clear_message_and_keeps_what_is_finished() {
     let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(SPEC, &[]);
-    let disk = SmallDisk::new("1m");
+    // With room for trials that something disturbs: they are kept, too.
+    let disk = SmallDisk::new("8m");
     let out = disk.0.path().join("out");
     let out_text = out.to_string_lossy().into_owned();
     let spec = lab.arg("lab.toml");
@@ -244,7 +245,7 @@ fn a_full_disk_is_one_clear_message_and_keeps_what_is_finished() {
     wait_for_cells(&out, 1);
     // Everything that is left, to the last block.
     let filler = disk.0.path().join("filler");
-    let full = fs::write(&filler, vec![0_u8; 2 << 20]);
+    let full = fs::write(&filler, vec![0_u8; 16 << 20]);
     assert!(full.is_err(), "the disk is not full");
     let output = child.wait_with_output().expect("it ended");
     assert_exit(&output, 2);
