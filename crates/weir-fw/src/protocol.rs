@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Answered, Client, ClientError};
-pub use sync::{SyncDirection, SyncInStatus, SyncOutStatus, SyncStatus};
+pub use sync::{Names, SyncDirection, SyncInStatus, SyncOutStatus, SyncStatus};
 
 /// A question may be this long: a ruleset and the files that it names are in it.
 pub(crate) const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;
@@ -336,7 +336,10 @@ pub enum Request {
     /// it is a stream of [`crate::sync::stream`] in both directions.
     SyncOut,
     /// The same for another firewall's states, which come by it.
-    SyncIn,
+    SyncIn {
+        /// Its interfaces that have other names here.
+        interfaces: Names,
+    },
     /// How that is: one [`Reply::Value`] of [`SyncStatus`].
     SyncStatus,
     /// `-K`

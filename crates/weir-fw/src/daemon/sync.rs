@@ -14,7 +14,7 @@ use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::sweep::Mode;
 
 use crate::engine::Exchanged;
-use crate::protocol::SyncDirection;
+use crate::protocol::{Names, SyncDirection};
 use crate::sessions::Place;
 use crate::shared::Shared;
 
@@ -36,12 +36,13 @@ pub(super) fn place(shared: &Shared, direction: SyncDirection) -> Result<Place<'
 pub(super) fn run(
     shared: &Arc<Shared>,
     direction: SyncDirection,
+    interfaces: &Names,
     stream: &UnixStream,
     first: &[u8],
 ) {
     let ended = match direction {
         SyncDirection::Out => out::run(shared, stream, first),
-        SyncDirection::In => incoming::run(shared, stream, first),
+        SyncDirection::In => incoming::run(shared, interfaces, stream, first),
     };
     let Err(failure) = ended else { return };
     let way = match direction {

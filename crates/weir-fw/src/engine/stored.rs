@@ -5,6 +5,7 @@
 //! lines, a gateway, changed sequence numbers, what packets are changed by, a count at its source.
 //! This module never writes a file.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use weir_bpf::firewall::{Arena, Firewall};
 use super::answers::now_tick;
 use super::{Engine, Refused};
 use crate::compile::RuleInfo;
-use crate::protocol::{Restored, Stored};
+use crate::protocol::{Names, Restored, Stored};
 use crate::states::{Record, View, timeout_of};
 use crate::sync::{self, Half, Kind, Peer, State};
 
@@ -182,13 +183,42 @@ pub(crate) fn ticks(ms: u64) -> u32 {
     u32::try_from(ticks).unwrap_or(MAX).min(MAX)
 }
 
-/// What names rules everywhere, in their order.
-fn hashes(rules: &[RuleInfo]) -> impl Iterator<Item = (u32, u64)> + '_ {
-    let mut seen: HashMap<(&str, &str), u32> = HashMap::new();
+/// What interfaces that are here are called by the other firewall, where it has other names. Its
+/// names for others are none of ours.
+fn their_names(interfaces: &Names) -> HashMap<&str, &str> {
+    let others = interfaces.keys().map(|theirs| (theirs.as_str(), ""));
+    let named = interfaces.iter().map(|(theirs, ours)| (ours.as_str(), theirs.as_str()));
+    others.chain(named).collect()
+}
+
+/// A rule's text with the other firewall's names of interfaces.
+fn in_their_words<'t>(text: &'t str, names: &HashMap<&str, &str>) -> Cow<'t, str> {
+    if names.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let (mut renamed, mut rest) = (String::new(), text);
+    while !rest.is_empty() {
+        let word = rest.split(|c| !is_of_word(c)).next().unwrap_or_default();
+        renamed.push_str(names.get(word).copied().unwrap_or(word));
+        rest = &rest[word.len()..];
+        let between = rest.split(is_of_word).next().unwrap_or_default();
+        renamed.push_str(between);
+        rest = &rest[between.len()..];
+    }
+    Cow::Owned(renamed)
+}
+
+/// What names rules everywhere, in their order; `names` are those of [`their_names`].
+fn hashes<'r>(
+    rules: &'r [RuleInfo],
+    names: &'r HashMap<&str, &str>,
+) -> impl Iterator<Item = (u32, u64)> + 'r {
+    let mut seen: HashMap<(&str, Cow<'_, str>), u32> = HashMap::new();
     rules.iter().map(move |info| {
-        let (anchor, text): (&str, &str) = (&info.anchor, &info.text);
-        let ordinal = seen.entry((anchor, text)).or_default();
-        let hash = sync::rule_hash(anchor, text, *ordinal);
+        let (anchor, text): (&str, _) = (&info.anchor, in_their_words(&info.text, names));
+        let ordinal = seen.entry((anchor, text.clone())).or_default();
+        let hash = sync::rule_hash(anchor, &text, *ordinal);
         *ordinal += 1;
         (info.id, hash)
     })
@@ -321,7 +351,7 @@ impl Engine {
             firewall: Arc::clone(&self.firewall),
             interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
             tags: std::iter::once(String::new()).chain(tags).collect(),
-            rules: hashes(&self.rules).collect(),
+            rules: hashes(&self.rules, &HashMap::new()).collect(),
         }
     }
 
@@ -333,7 +363,7 @@ impl Engine {
     pub(crate) fn load_states(&self, bytes: &[u8]) -> Result<Restored, Refused> {
         let records = sync::Decoder::new(bytes).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let records = records.map_err(Refused::because)?;
-        let mut meaning = self.meaning();
+        let mut meaning = self.meaning(&Names::default());
         let state_count = u64::try_from(records.len()).unwrap_or(u64::MAX);
         self.make_room(state_count)?;
         let view = View::new(&self.firewall);
@@ -353,16 +383,19 @@ impl Engine {
         Ok(restored)
     }
 
-    pub(crate) fn meaning(&self) -> Meaning {
+    /// What the words of a firewall mean here that calls some interfaces otherwise.
+    pub(crate) fn meaning(&self, names: &Names) -> Meaning {
         let tags = self.known.tags.held.iter().zip(1..).filter_map(|(name, number)| {
             Some(((Kind::Tag, name.clone()?), u8::try_from(number).ok()?))
         });
         let present = self.interfaces.all().filter(|(_, known)| known.ifindex != 0);
+        let names = their_names(names);
         let interfaces = present.filter_map(|(slot, known)| {
-            Some(((Kind::Interface, known.name.clone()), u8::try_from(slot).ok()?))
+            let name = names.get(known.name.as_str()).map_or(known.name.as_str(), |theirs| theirs);
+            Some(((Kind::Interface, name.to_owned()), u8::try_from(slot).ok()?))
         });
         Meaning {
-            rules: hashes(&self.rules).map(|(id, hash)| (hash, id)).collect(),
+            rules: hashes(&self.rules, &names).map(|(id, hash)| (hash, id)).collect(),
             profiles: profiles(self.firewall.arena()),
             here: tags.chain(interfaces).collect(),
             named: HashMap::new(),
@@ -426,4 +459,30 @@ impl Engine {
 
 fn leave_out(left_out: &mut LeftOut, reason: String) {
     *left_out.entry(reason).or_default() += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_with_the_names_of_the_other_firewall() {
+        let names = [("eth0", "wan0"), ("lan0", "eth1")]
+            .map(|(theirs, ours)| (theirs.to_owned(), ours.to_owned()));
+        let names = Names::from(names);
+        let names = their_names(&names);
+        for (ours, theirs) in [
+            (
+                "pass in on wan0 from (eth1:network) to any",
+                "pass in on eth0 from (lan0:network) to any",
+            ),
+            ("pass on wan0.5 tag wan0", "pass on wan0.5 tag eth0"),
+            // Another interface than theirs of that name.
+            ("pass on { eth0, eth2 }", "pass on { , eth2 }"),
+            ("", ""),
+        ] {
+            assert_eq!(in_their_words(ours, &names), theirs);
+        }
+        assert_eq!(in_their_words("pass on eth0", &HashMap::new()), "pass on eth0");
+    }
 }

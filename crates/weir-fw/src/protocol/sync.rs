@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Request;
 
+/// Interfaces of the other firewall, and their names here, where these are others.
+pub type Names = BTreeMap<String, String>;
+
 /// Which way states go by a connection, seen from the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncDirection {
@@ -14,12 +17,12 @@ pub enum SyncDirection {
 }
 
 impl SyncDirection {
-    /// What asks for it.
+    /// What asks for it. Names are asked for by the side that takes states.
     #[must_use]
-    pub const fn request(self) -> Request {
+    pub fn request(self, interfaces: &Names) -> Request {
         match self {
             Self::Out => Request::SyncOut,
-            Self::In => Request::SyncIn,
+            Self::In => Request::SyncIn { interfaces: interfaces.clone() },
         }
     }
 }

@@ -53,7 +53,8 @@ each burst, with the key that was shown.
 
 Examples:
   sudo weir fw sync serve --listen 192.0.2.2:7467 --peer ed25519:52…
-  sudo weir fw sync serve --listen '[::]:7467' --peer /etc/weir/sync.peers";
+  sudo weir fw sync serve --listen '[::]:7467' --peer /etc/weir/sync.peers
+  sudo weir fw sync serve --listen 192.0.2.2:7467 --peer ed25519:52… --interface eth0=ens3";
 
 const STATUS_HELP: &str = "\
 Exit code 1 if no session lives in either direction.
@@ -163,6 +164,10 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
+    /// The other firewall's interface THEIRS is OURS here, also in the text of rules. Repeated:
+    /// several.
+    #[arg(long = "interface", value_name = "THEIRS=OURS", value_parser = renamed)]
+    pub(crate) interfaces: Vec<(String, String)>,
 }
 
 /// `weir fw sync drain`.
@@ -184,6 +189,16 @@ pub(crate) struct TrackArgs {
     /// How long to wait for another firewall's states before becoming ready without them.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     pub(crate) alone_after: Duration,
+}
+
+/// An interface of the other firewall, and its name here.
+fn renamed(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((theirs, ours)) if !theirs.is_empty() && !ours.is_empty() => {
+            Ok((theirs.to_owned(), ours.to_owned()))
+        }
+        _ => Err(format!("`{text}` is not THEIRS=OURS, such as eth0=ens3")),
+    }
 }
 
 /// A name or an address, and a port that is one.

@@ -20,8 +20,9 @@ mod wire;
 
 use std::io::{self, Write as _};
 
+use anyhow::ensure;
 use serde_json::json;
-use weir_fw::protocol::SyncDirection;
+use weir_fw::protocol::{Names, SyncDirection};
 
 use self::key::{PrivateKey, PublicKey};
 use self::local::Daemon;
@@ -82,7 +83,7 @@ fn to(args: &ToArgs) -> anyhow::Result<Outcome> {
         host: &args.host,
         bind: args.bind,
         trust: &trust::Caller::new(&key, peers)?,
-        firewall: &Daemon(SyncDirection::Out),
+        firewall: &Daemon { direction: SyncDirection::Out, interfaces: Names::default() },
         voice: &tell,
         stop: &|| cancel.signal().is_some(),
     };
@@ -90,10 +91,25 @@ fn to(args: &ToArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Signal(cancel.signal().unwrap_or_default()))
 }
 
+/// Names of the other firewall's interfaces here, each said once.
+fn names(pairs: &[(String, String)]) -> anyhow::Result<Names> {
+    let mut names = Names::new();
+    for (theirs, ours) in pairs {
+        ensure!(
+            !names.values().any(|other| other == ours),
+            "--interface: two of the other firewall's interfaces are {ours} here"
+        );
+        let before = names.insert(theirs.clone(), ours.clone());
+        ensure!(before.is_none(), "--interface: {theirs} has two names here");
+    }
+    Ok(names)
+}
+
 fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let (key, peers) = keys(&args.trust)?;
     let cancel = signals::listen_alone()?;
-    let (trust, firewall) = (trust::Listener::new(&key, peers)?, Daemon(SyncDirection::In));
+    let trust = trust::Listener::new(&key, peers)?;
+    let firewall = Daemon { direction: SyncDirection::In, interfaces: names(&args.interfaces)? };
     let stop = || cancel.signal().is_some();
     let server = serve::Server::new(args.listen, &trust, &firewall, &tell, &stop)?;
     tell(&format!("listening at {}", server.address()?));

@@ -14,7 +14,7 @@ use weir_bpf::firewall::sweep::Mode;
 use super::Failure;
 use super::pipe::Pipe;
 use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick, ticks};
-use crate::protocol::SyncInStatus;
+use crate::protocol::{Names, SyncInStatus};
 use crate::sessions::Sender;
 use crate::shared::Shared;
 use crate::states::View;
@@ -39,6 +39,7 @@ struct Receiver<'a> {
     shared: &'a Shared,
     firewall: Arc<Firewall>,
     counters: Arc<SyncCounters>,
+    interfaces: &'a Names,
     meaning: Meaning,
     active: u32,
     renewed: Instant,
@@ -58,8 +59,14 @@ struct Receiver<'a> {
 }
 
 /// Takes states in until the other side or the daemon ends.
-pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Result<(), Failure> {
-    let mut receiver = Receiver::new(shared, stream).map_err(|error| error.to_string())?;
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    interfaces: &Names,
+    stream: &UnixStream,
+    first: &[u8],
+) -> Result<(), Failure> {
+    let mut receiver =
+        Receiver::new(shared, interfaces, stream).map_err(|error| error.to_string())?;
     receiver.decoder.push(first);
     receiver.publish();
     let ended = receiver.serve();
@@ -71,11 +78,15 @@ pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Re
 }
 
 impl<'a> Receiver<'a> {
-    fn new(shared: &'a Shared, stream: &'a UnixStream) -> std::io::Result<Self> {
+    fn new(
+        shared: &'a Shared,
+        interfaces: &'a Names,
+        stream: &'a UnixStream,
+    ) -> std::io::Result<Self> {
         let (firewall, meaning, counters) = {
             let engine = shared.engine();
             let counters = Arc::clone(engine.sync_counters());
-            (Arc::clone(engine.firewall()), engine.meaning(), counters)
+            (Arc::clone(engine.firewall()), engine.meaning(interfaces), counters)
         };
         let session_count = shared.sessions.incoming.status().session_count + 1;
         let status = SyncInStatus { is_live: true, session_count, ..SyncInStatus::default() };
@@ -85,6 +96,7 @@ impl<'a> Receiver<'a> {
             is_odd: firewall.arena().read32(control::SYNC_IN) & layout::SYNC_IN_ODD != 0,
             firewall,
             counters,
+            interfaces,
             meaning,
             renewed: Instant::now(),
             pipe: Pipe::new(stream)?,
@@ -147,7 +159,7 @@ impl<'a> Receiver<'a> {
         if active == self.active && self.renewed.elapsed() < SECOND {
             return;
         }
-        let mut meaning = self.shared.engine().meaning();
+        let mut meaning = self.shared.engine().meaning(self.interfaces);
         std::mem::swap(&mut meaning, &mut self.meaning);
         self.meaning.rename(meaning);
         (self.active, self.renewed) = (active, Instant::now());

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use weir_fw::protocol::{Client, SyncDirection};
+use weir_fw::protocol::{Client, Names, SyncDirection};
 use weir_fw::sync::stream::{self, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
 use weir_machine::cancel::Cancel;
@@ -39,8 +39,9 @@ pub(super) fn send(settings: &Settings, cancel: &Cancel) -> Result<Duration> {
 /// then.
 fn fill(bed: &Bed, count: u32, cancel: &Cancel) -> Result<()> {
     let netns = bed.netns(FIRST);
-    let mut session =
-        netns.run(|| -> Result<_> { Ok(Client::connect()?.sync(SyncDirection::In)?) })??;
+    let mut session = netns.run(|| -> Result<_> {
+        Ok(Client::connect()?.sync(SyncDirection::In, &Names::default())?)
+    })??;
     let mut bytes = Vec::new();
     sync::put_header(&mut bytes);
     stream::put_session(&mut bytes, Session { id: 1, table: 1 });

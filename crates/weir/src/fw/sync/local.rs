@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, ensure};
-use weir_fw::protocol::{Client, Request, SyncDirection, SyncStatus};
+use weir_fw::protocol::{Client, Names, Request, SyncDirection, SyncStatus};
 
 /// Where states come from, or go to.
 pub(super) trait Firewall: Sync {
@@ -14,12 +14,16 @@ pub(super) trait Firewall: Sync {
 }
 
 /// The daemon of this network namespace.
-pub(super) struct Daemon(pub(super) SyncDirection);
+pub(super) struct Daemon {
+    pub(super) direction: SyncDirection,
+    /// Interfaces of the other firewall that have other names here.
+    pub(super) interfaces: Names,
+}
 
 impl Firewall for Daemon {
     fn check(&self) -> anyhow::Result<()> {
         let status = status()?;
-        let is_taken = match self.0 {
+        let is_taken = match self.direction {
             SyncDirection::Out => status.out.is_live,
             SyncDirection::In => status.incoming.is_live,
         };
@@ -28,7 +32,7 @@ impl Firewall for Daemon {
     }
 
     fn join(&self) -> anyhow::Result<UnixStream> {
-        Ok(Client::connect()?.sync(self.0)?)
+        Ok(Client::connect()?.sync(self.direction, &self.interfaces)?)
     }
 }
 

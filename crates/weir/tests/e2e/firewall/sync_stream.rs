@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_fw::protocol::{Client, ClientError, Request, SyncDirection, SyncStatus};
+use weir_fw::protocol::{Client, ClientError, Names, Request, SyncDirection, SyncStatus};
 use weir_fw::sync::stream::{self, Key, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
 
@@ -32,7 +32,7 @@ pass proto icmp6
 
 /// Asks for a session on a box.
 fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
-    net.router.run(|| Client::connect()?.sync(direction)).expect("entered")
+    net.router.run(|| Client::connect()?.sync(direction, &Names::default())).expect("entered")
 }
 
 pub(super) fn status(net: &Network) -> SyncStatus {

@@ -253,3 +253,55 @@ fn a_wrong_key_is_refused_and_said() {
     let _to = Running::to(&one, LISTEN[1], &key2);
     wait_until("states go", || status(&one).out.is_live && status(&two).incoming.is_live);
 }
+
+#[test]
+fn interfaces_may_have_other_names_on_the_other_firewall() {
+    let test = "interfaces_may_have_other_names_on_the_other_firewall";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = boxes(["names1", "names2"]);
+    [&one, &two].into_iter().for_each(|net| assert_exit(&net.run(&["fw", "stop"]), 0));
+    for line in ["link set b1 down", "link set b1 name wan0", "link set wan0 up"] {
+        ip(&two, line);
+    }
+    let rules = format!("set state-policy if-bound\nset skip on y0\n{RULES}");
+    one.start(&rules);
+    two.start(&rules.replace("b1", "wan0"));
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+    let line = open(&one, SERVER, 7001);
+    let serve = |names: &[&str]| {
+        let words = ["serve", "--listen", LISTEN[1], "--peer", &key1];
+        Running::new(&two, "serve.log", &[&words, names].concat())
+    };
+    let strange = serve(&[]);
+    let _to = Running::to(&one, LISTEN[1], &key2);
+    wait_until("a bulk has come", || status(&two).incoming.bulk_count > 0);
+    let left_out = status(&two).incoming.left_out;
+    assert_eq!(left_out.keys().collect::<Vec<_>>(), ["interface b1 is not here"]);
+    assert!(states(&two).is_empty());
+    strange.stop();
+
+    let serve = serve(&["--interface", "b1=wan0"]);
+    wait_until("they are there", || !states(&two).is_empty());
+    wait_for_the_same(&one, &two, "the same connection");
+    let incoming = status(&two).incoming;
+    assert!(incoming.left_out.is_empty() && incoming.default_rule_count == 0, "{incoming:?}");
+    serve.stop();
+    // The side that leaves is bound to the interface of this name.
+    two.pfctl("-i wan0 -F states");
+    assert!(states(&two).is_empty());
+    drop(line);
+
+    for (names, why) in [
+        (["b1=wan0", "b2=wan0"], "two of the other firewall's interfaces are wan0 here"),
+        (["b1=wan0", "b1=wan1"], "b1 has two names here"),
+    ] {
+        let words = ["fw", "sync", "serve", "--listen", LISTEN[1], "--peer", &key1, "--key"];
+        let names = ["--interface", names[0], "--interface", names[1]];
+        let output = two.run(&[&words[..], &[&key_file(&two)], &names].concat());
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
