@@ -213,6 +213,12 @@ impl GeneratorProgram {
     /// # Errors
     /// [`ConfigError`] if the set has no such thread, or the machine no such CPU.
     pub fn configure(&self, cpu: u32, config: &ThreadConfig) -> Result<(), ConfigError> {
+        let words = self.thread_words(cpu, config)?;
+        Ok(write_words(&self.threads, cpu, &words)?)
+    }
+
+    /// What the given CPU's thread is to get; the lanes of several streams are written.
+    fn thread_words(&self, cpu: u32, config: &ThreadConfig) -> Result<Vec<u64>, ConfigError> {
         let (share, count) =
             (Share::new(config.thread, self.set.thread_count())?, self.threads.max_entries());
         if cpu >= count {
@@ -227,19 +233,17 @@ impl GeneratorProgram {
         }
         let period = self.set.order().len() as u64;
         let only = if let [lane] = lanes.as_slice() { Some(lane.as_slice()) } else { None };
-        let words = thread::encode(config, config.first_nth % period, only);
-        write_words(&self.threads, cpu, &words)?;
         if only.is_none() {
             for (index, lane) in (cpu * self.stream_count()..).zip(&lanes) {
                 write_words(&self.lanes, index, lane)?;
             }
         }
-        Ok(())
+        Ok(thread::encode(config, config.first_nth % period, only))
     }
 
     /// As [`configure`](Self::configure), for the only thread, which then has no more packets under
     /// way than a window allows: those that were sent and are not counted by a sink yet, nor given
-    /// up because nothing has arrived for 50 ms. Sinks have to be in native mode.
+    /// up because nothing has arrived for 50 ms.
     ///
     /// # Errors
     /// As [`configure`](Self::configure), or [`ConfigError::Sinks`].
@@ -261,8 +265,7 @@ impl GeneratorProgram {
             // There may be none.
             let _ = self.arrivals.delete(&index.to_ne_bytes());
         }
-        self.configure(cpu, config)?;
-        let mut words = map::read(&self.threads, cpu)?;
+        let mut words = self.thread_words(cpu, config)?;
         let room = thread::open_window(&mut words, window_packets, self.threads.max_entries());
         write_words(&self.room, 0, &room)?;
         Ok(write_words(&self.threads, cpu, &words)?)

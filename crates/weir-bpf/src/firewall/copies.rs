@@ -36,10 +36,7 @@ impl Firewall {
         request[word::MODE] = layout::SWEEP_COPY;
         request[word::TO] = count;
         request[word::FLAGS] = if is_all { layout::SWEEP_ALL } else { 0 };
-        let mut words = request.to_vec();
-        words.extend(slots);
-        words.resize(WORDS + SLOTS_MAX, 0);
-        let answer = self.sweep_frame(&words)?;
+        let answer = self.sweep_list(&request, slots, SLOTS_MAX)?;
         let number = |word: u32| usize::try_from(word).map_err(io::Error::other);
         Ok(Copied {
             done_count: number(answer[word::NEXT])?.min(slots.len()),

@@ -99,7 +99,8 @@ const FLAGS: u32 = layout::STATE_HALF_A
     | layout::STATE_FIRST
     | layout::STATE_WATCHED;
 
-fn bytes_of(address: IpAddr) -> [u8; 16] {
+/// As filters and requests have an address.
+pub(super) fn bytes_of(address: IpAddr) -> [u8; 16] {
     let mut bytes = [0; 16];
     match address {
         IpAddr::V4(address) => bytes[..4].copy_from_slice(&address.octets()),

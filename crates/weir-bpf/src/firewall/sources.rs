@@ -5,10 +5,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
 
 use super::Firewall;
 use super::layout::{self, control, family, source, source_key};
+use super::restore::bytes_of;
 use super::sweep::{Filter, Mode, WORDS, Words, word};
 use crate::sys::batch;
 
@@ -83,7 +83,7 @@ impl Firewall {
     }
 
     fn each_source(&self, mut each: impl FnMut(&[u8], Source)) -> io::Result<()> {
-        batch::for_each(self.sources.as_fd(), KEY_BYTES, VALUE_BYTES, |key, value| {
+        batch::for_each(&self.sources, |key, value| {
             if let Some(source) = Source::read(key, value) {
                 each(key, source);
             }
@@ -128,10 +128,8 @@ impl Firewall {
             request[word::MODE] = layout::SWEEP_SOURCES;
             request[word::TO] = u32::try_from(group.len() / KEY_WORDS).map_err(io::Error::other)?;
             request[word::RULE] = u32::from(is_any);
-            let mut words = request.to_vec();
-            words.extend(group);
-            words.resize(WORDS + KEYS_MAX * KEY_WORDS, 0);
-            ended += u64::from(self.sweep_frame(&words)?[word::REMOVED]);
+            let answer = self.sweep_list(&request, group, KEYS_MAX * KEY_WORDS)?;
+            ended += u64::from(answer[word::REMOVED]);
         }
         Ok(ended)
     }
@@ -139,17 +137,10 @@ impl Firewall {
 
 /// Whether an address fits a filter's version and `source`.
 fn is_from(address: IpAddr, filter: &Filter) -> bool {
-    let (version, bytes) = match address {
-        IpAddr::V4(address) => {
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&address.octets());
-            (4, bytes)
-        }
-        IpAddr::V6(address) => (6, address.octets()),
-    };
+    let version = if address.is_ipv4() { 4 } else { 6 };
     let bits = |bytes: [u8; 16]| u128::from_be_bytes(bytes);
-    (filter.ip_version == 0 || filter.ip_version == version)
-        && (bits(bytes) ^ bits(filter.source.address)) & bits(filter.source.mask) == 0
+    let differ = bits(bytes_of(address)) ^ bits(filter.source.address);
+    [0, version].contains(&filter.ip_version) && differ & bits(filter.source.mask) == 0
 }
 
 #[cfg(test)]

@@ -220,12 +220,13 @@ impl Firewall {
         let bucket_count = self.bucket_count();
         let threads = bucket_count.div_ceil(THREAD_BUCKETS).clamp(1, thread_count());
         let piece = bucket_count.div_ceil(threads);
-        let pieces = (0..threads).map(|index| piece * index..bucket_count.min(piece * (index + 1)));
+        let piece_of = |index: u32| piece * index..bucket_count.min(piece * (index + 1));
         std::thread::scope(|scope| {
-            let running: Vec<_> =
-                pieces.map(|piece| scope.spawn(move || self.sweep(mode, piece))).collect();
-            let mut swept = Swept::default();
-            for thread in running {
+            let others: Vec<_> = (1..threads)
+                .map(|index| scope.spawn(move || self.sweep(mode, piece_of(index))))
+                .collect();
+            let mut swept = self.sweep(mode, piece_of(0))?;
+            for thread in others {
                 let ended = thread.join().map_err(|_| io::Error::other("a sweep has panicked"))?;
                 swept += ended?;
             }
@@ -248,6 +249,18 @@ impl Firewall {
         let answer = self.sweep_frame(request)?;
         let short = || io::Error::other("the sweeping program gave no answer");
         answer.first_chunk().copied().ok_or_else(short)
+    }
+
+    /// The same with a list behind the request, where the program reads so many words.
+    pub(super) fn sweep_list(
+        &self,
+        request: &Words,
+        list: &[u32],
+        list_words: usize,
+    ) -> io::Result<Vec<u32>> {
+        let mut words = [&request[..], list].concat();
+        words.resize(WORDS + list_words, 0);
+        self.sweep_frame(&words)
     }
 
     /// The same with more than one request, or with what follows it.

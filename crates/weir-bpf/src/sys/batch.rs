@@ -5,95 +5,97 @@
 //! batch that is not full for the last one, which is not so of a hash map.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use libbpf_rs::{MapCore as _, MapHandle};
 
 use super::{check, size_u32};
 
 /// Elements of a batch at first: far more than a bucket has.
 const ELEMENTS: usize = 1024;
 
-/// Calls `each` with all keys and values of a hash map that has these sizes.
+/// Calls `each` with all keys and values of a hash map.
 ///
 /// # Errors
-/// What the kernel returned, or that the map has other sizes.
-pub(crate) fn for_each(
-    map: BorrowedFd<'_>,
-    key_bytes: usize,
-    value_bytes: usize,
-    mut each: impl FnMut(&[u8], &[u8]),
-) -> io::Result<()> {
-    let sizes = sizes(map)?;
-    if sizes != (size_u32(key_bytes)?, size_u32(value_bytes)?) {
-        return Err(io::Error::other("a map has elements of another size"));
-    }
-    let mut count_max = ELEMENTS;
-    let mut from = None;
+/// What the kernel returned.
+pub(crate) fn for_each(map: &MapHandle, mut each: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
+    let mut batch = Batch::new(map, ELEMENTS);
     loop {
-        let mut keys = vec![0; count_max * key_bytes];
-        let mut values = vec![0; count_max * value_bytes];
-        let mut batch = Batch { keys: &mut keys, values: &mut values, count: 0 };
-        let next = match batch.read(map, from, size_u32(count_max)?) {
-            Ok(next) => Some(next),
+        let is_last = match batch.read(map) {
+            Ok(()) => false,
             Err(error) => match error.raw_os_error() {
                 // Those that were read are the last ones.
-                Some(libc::ENOENT) => None,
+                Some(libc::ENOENT) => true,
                 // A bucket has more.
                 Some(libc::ENOSPC) => {
-                    count_max *= 2;
+                    batch.grow();
                     continue;
                 }
                 _ => return Err(error),
             },
         };
-        let count = batch.count as usize;
-        let values = values.chunks_exact(value_bytes);
-        keys.chunks_exact(key_bytes).zip(values).take(count).for_each(|(k, v)| each(k, v));
-        match next {
-            Some(next) => from = Some(next),
-            None => return Ok(()),
+        let keys = batch.keys.chunks_exact(batch.key_bytes);
+        let values = batch.values.chunks_exact(batch.value_bytes);
+        keys.zip(values).take(batch.count).for_each(|(key, value)| each(key, value));
+        if is_last {
+            return Ok(());
         }
     }
 }
 
-/// Room for elements, and how many were read.
-struct Batch<'a> {
-    keys: &'a mut [u8],
-    values: &'a mut [u8],
-    count: u32,
+/// Room for elements, how many were read, and where to go on.
+struct Batch {
+    key_bytes: usize,
+    value_bytes: usize,
+    count_max: usize,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    count: usize,
+    /// As the kernel gives it, a bucket's number; `None` at first.
+    place: Option<Vec<u8>>,
 }
 
-impl Batch<'_> {
-    /// Reads up to `count_max` elements, for which there is room, from a bucket on; gives the
-    /// bucket to go on with.
-    fn read(&mut self, map: BorrowedFd<'_>, from: Option<u32>, count_max: u32) -> io::Result<u32> {
+impl Batch {
+    fn new(map: &MapHandle, count_max: usize) -> Self {
+        let (key_bytes, value_bytes) = (map.key_size() as usize, map.value_size() as usize);
+        let (keys, values) = (vec![0; count_max * key_bytes], vec![0; count_max * value_bytes]);
+        Self { key_bytes, value_bytes, count_max, keys, values, count: 0, place: None }
+    }
+
+    /// Makes room for twice as many.
+    fn grow(&mut self) {
+        self.count_max *= 2;
+        self.keys.resize(self.count_max * self.key_bytes, 0);
+        self.values.resize(self.count_max * self.value_bytes, 0);
+    }
+
+    /// Reads what follows, as far as there is room.
+    fn read(&mut self, map: &MapHandle) -> io::Result<()> {
         let options = libbpf_sys::bpf_map_batch_opts {
             sz: size_of::<libbpf_sys::bpf_map_batch_opts>() as libbpf_sys::size_t,
             ..Default::default()
         };
-        let mut from = from;
-        let from = from.as_mut().map_or(std::ptr::null_mut(), |bucket| &raw mut *bucket);
-        let mut next = 0_u32;
-        self.count = count_max;
-        // SAFETY: all buffers outlive the call. Of a hash map, whose elements have the sizes that
-        // `for_each` has checked, the kernel writes at most `count_max` keys and values, for which
-        // both buffers have room, and it reads and writes four bytes for a bucket's number.
-        check(unsafe {
+        let mut from = self.place.clone();
+        let from = from.as_mut().map_or(std::ptr::null_mut(), Vec::as_mut_ptr);
+        let mut next = vec![0; self.key_bytes.max(size_of::<u32>())];
+        let mut count = size_u32(self.count_max)?;
+        // SAFETY: all buffers outlive the call. The kernel writes at most `count` keys and values
+        // of this map, for which both buffers have room; a place has at most the size of a key, or
+        // four bytes.
+        let read = check(unsafe {
             libbpf_sys::bpf_map_lookup_batch(
-                map.as_raw_fd(),
+                map.as_fd().as_raw_fd(),
                 from.cast(),
-                (&raw mut next).cast(),
+                next.as_mut_ptr().cast(),
                 self.keys.as_mut_ptr().cast(),
                 self.values.as_mut_ptr().cast(),
-                &raw mut self.count,
+                &raw mut count,
                 &raw const options,
             )
-        })?;
-        Ok(next)
+        });
+        self.count = count as usize;
+        read?;
+        self.place = Some(next);
+        Ok(())
     }
-}
-
-/// Bytes of a map's keys and values.
-fn sizes(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    let info = libbpf_rs::MapInfo::new(map).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok((info.info.key_size, info.info.value_size))
 }
