@@ -332,14 +332,9 @@ pub enum Request {
         /// A stream of [`crate::sync`].
         stream: Bytes,
     },
-    /// Makes the connection one by which this firewall's states go to another one: after the reply
-    /// it is a stream of [`crate::sync::stream`] in both directions.
-    SyncOut,
-    /// The same for another firewall's states, which come by it.
-    SyncIn {
-        /// Its interfaces that have other names here.
-        interfaces: Names,
-    },
+    /// Makes the connection one by which states go to another firewall, or come from one: after the
+    /// reply it is a stream of [`crate::sync::stream`] in both directions.
+    Sync { direction: SyncDirection },
     /// How that is: one [`Reply::Value`] of [`SyncStatus`].
     SyncStatus,
     /// `-K`

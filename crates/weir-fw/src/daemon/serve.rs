@@ -12,8 +12,8 @@ use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
 use crate::peer::Gate;
 use crate::protocol::{
-    Bytes, Flushed, How, Killed, Names, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown,
-    SyncDirection, read_line,
+    Bytes, Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, SyncDirection,
+    read_line,
 };
 use crate::shared::Shared;
 use crate::socket::Listening;
@@ -164,16 +164,9 @@ impl Client {
                     return;
                 }
             };
-            match &request {
-                Request::SyncOut => {
-                    let none = Names::default();
-                    return self.exchange(shared, SyncDirection::Out, &none, reading.buffer());
-                }
-                Request::SyncIn { interfaces } => {
-                    let way = SyncDirection::In;
-                    return self.exchange(shared, way, interfaces, reading.buffer());
-                }
-                _ => {}
+            if let Request::Sync { direction } = &request {
+                self.exchange(shared, direction, reading.buffer());
+                return;
             }
             let is_stop = request == Request::Stop;
             let answered = match self.answer(shared, request) {
@@ -190,16 +183,10 @@ impl Client {
     }
 
     /// States go or come by this connection, until it ends.
-    fn exchange(
-        &self,
-        shared: &Arc<Shared>,
-        direction: SyncDirection,
-        interfaces: &Names,
-        first: &[u8],
-    ) {
+    fn exchange(&self, shared: &Arc<Shared>, direction: &SyncDirection, first: &[u8]) {
         match sync::place(shared, direction) {
             Ok(_place) if self.put(&Reply::Done(0)).is_ok() => {
-                sync::run(shared, direction, interfaces, &self.stream, first);
+                sync::run(shared, direction, &self.stream, first);
             }
             Ok(_) => {}
             Err(why) => self.refuse(&why),
@@ -273,8 +260,8 @@ impl Client {
                 self.kill(shared, &which, interface.as_deref())?;
             }
             Request::SyncStatus => return self.json(&shared.sessions.status()),
-            // They have taken the whole connection before.
-            Request::SyncOut | Request::SyncIn { .. } => {}
+            // It has taken the whole connection before.
+            Request::Sync { .. } => {}
             Request::StoreStates => return self.store_states(shared),
             Request::LoadStates { stream } => {
                 let restored = shared.engine().load_states(&stream.to_vec())?;

@@ -14,7 +14,7 @@ use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::sweep::Mode;
 
 use crate::engine::Exchanged;
-use crate::protocol::{Names, SyncDirection};
+use crate::protocol::SyncDirection;
 use crate::sessions::Place;
 use crate::shared::Shared;
 
@@ -22,10 +22,13 @@ use crate::shared::Shared;
 type Failure = String;
 
 /// The place for a session; or why there is none.
-pub(super) fn place(shared: &Shared, direction: SyncDirection) -> Result<Place<'_>, String> {
+pub(super) fn place<'a>(
+    shared: &'a Shared,
+    direction: &SyncDirection,
+) -> Result<Place<'a>, String> {
     let (place, way) = match direction {
         SyncDirection::Out => (shared.sessions.out.take(), "to"),
-        SyncDirection::In => (shared.sessions.incoming.take(), "from"),
+        SyncDirection::In(_) => (shared.sessions.incoming.take(), "from"),
     };
     place.ok_or_else(|| {
         format!("states go {way} another firewall already: there is one session at a time")
@@ -35,14 +38,13 @@ pub(super) fn place(shared: &Shared, direction: SyncDirection) -> Result<Place<'
 /// Serves a session in its place until it ends. `first` has come already.
 pub(super) fn run(
     shared: &Arc<Shared>,
-    direction: SyncDirection,
-    interfaces: &Names,
+    direction: &SyncDirection,
     stream: &UnixStream,
     first: &[u8],
 ) {
     let ended = match direction {
         SyncDirection::Out => out::run(shared, stream, first),
-        SyncDirection::In => incoming::run(shared, interfaces, stream, first),
+        SyncDirection::In(interfaces) => incoming::run(shared, interfaces, stream, first),
     };
     let Err(failure) = ended else { return };
     let way = match direction {
@@ -50,7 +52,7 @@ pub(super) fn run(
             shared.sessions.out.status().last_error = Some(failure.clone());
             "to"
         }
-        SyncDirection::In => {
+        SyncDirection::In(_) => {
             shared.sessions.incoming.status().last_error = Some(failure.clone());
             "from"
         }

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
-use super::{Names, Reply, Request, SyncDirection, read_line};
+use super::{Reply, Request, SyncDirection, read_line};
 use crate::socket::{self, SocketError};
 
 /// The longest line of an answer.
@@ -120,15 +120,11 @@ impl Client {
     /// # Errors
     ///
     /// As [`Self::ask`]: also if one lives in that direction.
-    pub fn sync(
-        self,
-        direction: SyncDirection,
-        interfaces: &Names,
-    ) -> Result<UnixStream, ClientError> {
+    pub fn sync(self, direction: SyncDirection) -> Result<UnixStream, ClientError> {
         let broken = |source| ClientError::Broken { source };
         let mut stream = self.stream.into_inner();
-        let mut line =
-            serde_json::to_vec(&direction.request(interfaces)).map_err(|it| broken(it.into()))?;
+        let request = Request::Sync { direction };
+        let mut line = serde_json::to_vec(&request).map_err(|it| broken(it.into()))?;
         line.push(b'\n');
         let written = stream.write_all(&line);
         // Not a byte more than the reply: what is behind it is the stream's.

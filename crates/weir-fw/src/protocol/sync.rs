@@ -4,27 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Request;
-
 /// Interfaces of the other firewall, and their names here, where these are others.
 pub type Names = BTreeMap<String, String>;
 
 /// Which way states go by a connection, seen from the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SyncDirection {
     Out,
-    In,
-}
-
-impl SyncDirection {
-    /// What asks for it. Names are asked for by the side that takes states.
-    #[must_use]
-    pub fn request(self, interfaces: &Names) -> Request {
-        match self {
-            Self::Out => Request::SyncOut,
-            Self::In => Request::SyncIn { interfaces: interfaces.clone() },
-        }
-    }
+    /// With the interfaces of the other firewall that have other names here.
+    In(Names),
 }
 
 /// How both directions are.

@@ -39,9 +39,8 @@ pub(super) fn send(settings: &Settings, cancel: &Cancel) -> Result<Duration> {
 /// then.
 fn fill(bed: &Bed, count: u32, cancel: &Cancel) -> Result<()> {
     let netns = bed.netns(FIRST);
-    let mut session = netns.run(|| -> Result<_> {
-        Ok(Client::connect()?.sync(SyncDirection::In, &Names::default())?)
-    })??;
+    let direction = SyncDirection::In(Names::new());
+    let mut session = netns.run(|| -> Result<_> { Ok(Client::connect()?.sync(direction)?) })??;
     let mut bytes = Vec::new();
     sync::put_header(&mut bytes);
     stream::put_session(&mut bytes, Session { id: 1, table: 1 });

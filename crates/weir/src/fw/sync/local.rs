@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, ensure};
-use weir_fw::protocol::{Client, Names, Request, SyncDirection, SyncStatus};
+use weir_fw::protocol::{Client, Request, SyncDirection, SyncStatus};
 
 /// Where states come from, or go to.
 pub(super) trait Firewall: Sync {
@@ -14,25 +14,21 @@ pub(super) trait Firewall: Sync {
 }
 
 /// The daemon of this network namespace.
-pub(super) struct Daemon {
-    pub(super) direction: SyncDirection,
-    /// Interfaces of the other firewall that have other names here.
-    pub(super) interfaces: Names,
-}
+pub(super) struct Daemon(pub(super) SyncDirection);
 
 impl Firewall for Daemon {
     fn check(&self) -> anyhow::Result<()> {
         let status = status()?;
-        let is_taken = match self.direction {
+        let is_taken = match self.0 {
             SyncDirection::Out => status.out.is_live,
-            SyncDirection::In => status.incoming.is_live,
+            SyncDirection::In(_) => status.incoming.is_live,
         };
         ensure!(!is_taken, "another weir fw sync has this firewall's session, and there is one");
         Ok(())
     }
 
     fn join(&self) -> anyhow::Result<UnixStream> {
-        Ok(Client::connect()?.sync(self.direction, &self.interfaces)?)
+        Ok(Client::connect()?.sync(self.0.clone())?)
     }
 }
 

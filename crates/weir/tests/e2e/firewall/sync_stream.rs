@@ -30,9 +30,12 @@ pass out on b1 proto udp to any port 7003 keep state
 pass proto icmp6
 ";
 
+/// States come, from a firewall with the same names of interfaces.
+const IN: SyncDirection = SyncDirection::In(Names::new());
+
 /// Asks for a session on a box.
 fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
-    net.router.run(|| Client::connect()?.sync(direction, &Names::default())).expect("entered")
+    net.router.run(|| Client::connect()?.sync(direction)).expect("entered")
 }
 
 pub(super) fn status(net: &Network) -> SyncStatus {
@@ -73,7 +76,7 @@ impl Relay {
     fn join(from: &Network, to: &Network) -> Self {
         let ends = [
             session(from, SyncDirection::Out).expect("accepted"),
-            session(to, SyncDirection::In).expect("accepted"),
+            session(to, IN).expect("accepted"),
         ];
         let is_held = Arc::new(AtomicBool::new(false));
         let copy = |end: &UnixStream| end.try_clone().expect("a second handle");
@@ -162,7 +165,7 @@ fn a_second_box_has_the_same_connections() {
     assert_eq!(found.len(), 1, "{found:?}");
     let refused = session(&one, SyncDirection::Out).expect_err("there is one").to_string();
     assert!(refused.contains("one session at a time"), "{refused}");
-    assert!(session(&two, SyncDirection::In).is_err());
+    assert!(session(&two, IN).is_err());
 
     let lines: Vec<Line> = [SERVER, SERVER6, SERVER].map(|host| open(&one, host, 7001)).into();
     let socket = one.client.run(|| UdpSocket::bind("0.0.0.0:0")).expect("entered").expect("bound");
@@ -237,7 +240,7 @@ fn after_a_cut_both_have_the_same_again() {
 
     // What comes and is no stream ends the session, and nothing else.
     relay.cut(&one, &two);
-    let mut garbage = session(&two, SyncDirection::In).expect("accepted");
+    let mut garbage = session(&two, IN).expect("accepted");
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     wait_until("it is refused", || status(&two).incoming.last_error.is_some());
     let error = status(&two).incoming.last_error.expect("an error");
@@ -339,7 +342,7 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
         remaining_ms: 60_000,
         idle_ms: 0,
     };
-    let mut source = session(&net, SyncDirection::In).expect("accepted");
+    let mut source = session(&net, IN).expect("accepted");
     let mut sequence = 0;
     let mut say = |record: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = if sequence == 0 { begun() } else { Vec::new() };
@@ -381,7 +384,7 @@ fn ends_without_room_make_all_states_go_once_more() {
     for net in [&one, &two] {
         net.start(&format!("set limit states 300000\n{RULES}"));
     }
-    let mut source = session(&one, SyncDirection::In).expect("accepted");
+    let mut source = session(&one, IN).expect("accepted");
     source.write_all(&made_up(COUNT)).expect("sent");
     wait_until("they are taken in", || status(&one).incoming.sequence == 1);
     assert_eq!(status(&one).incoming.inserted_count, u64::from(COUNT));
