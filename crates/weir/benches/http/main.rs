@@ -3,6 +3,8 @@
 //! Prints a table and writes `bench/http.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/closing.rs"]
+mod closing;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/limits.rs"]

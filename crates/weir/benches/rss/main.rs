@@ -4,6 +4,8 @@
 //! Prints a table and writes `bench/rss.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/closing.rs"]
+mod closing;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/limits.rs"]

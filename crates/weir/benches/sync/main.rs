@@ -3,8 +3,12 @@
 //! Prints a table and writes `bench/sync.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/closing.rs"]
+mod closing;
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/keepalived.rs"]
+mod keepalived;
 #[path = "../support/limits.rs"]
 mod limits;
 #[path = "../support/report.rs"]

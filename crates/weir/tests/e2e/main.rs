@@ -7,6 +7,8 @@ mod bench;
 mod bench_lab;
 mod bisect;
 mod campaign;
+#[path = "../../benches/support/closing.rs"]
+mod closing;
 mod common;
 mod connect;
 mod directions;
@@ -24,6 +26,8 @@ mod http_client;
 mod http_serve;
 mod install;
 mod interrupt;
+#[path = "../../benches/support/keepalived.rs"]
+mod keepalived;
 mod labs;
 #[path = "../../benches/support/limits.rs"]
 mod limits;

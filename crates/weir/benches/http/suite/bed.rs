@@ -15,13 +15,13 @@ use weir_gen::backend::RunOptions;
 use weir_gen::connect::ledger::Counts;
 use weir_gen::connect::{self, Client, REPLY_BYTES_DEFAULT, REQUEST_BYTES_DEFAULT, RETRY_AFTER};
 use weir_machine::cancel::Cancel;
-use weir_net::registry::{Record, Registry};
 use weir_net::{Netlink, Netns, NetnsGuard, Prefix, VethEnd, cpu, sysctl};
 use weir_wire::mac::MacAddr;
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
 
 use super::{Result, Settings, wait};
+use crate::closing::Closing;
 
 /// Sources and destinations, which no interface has.
 const SRC: &str = "198.18.0.1:1024-198.18.0.250:65535";
@@ -88,7 +88,7 @@ impl Bed {
     pub(crate) fn new(between: Between, settings: &Settings) -> Result<Self> {
         let id = std::process::id();
         let names = ["c", "r", "s"].map(|which| format!("weirbench{id}{which}"));
-        let record = Closing(Some(Registry::default().record(&names)?));
+        let record = Closing::record(&names)?;
         let [client, router, server] = [
             Netns::create(&names[0])?.guard(),
             Netns::create(&names[1])?.guard(),
@@ -333,16 +333,4 @@ fn connect_router(client: &Netns, router: &Netns, server: &Netns) -> Result<()> 
 fn mac(netns: &Netns, name: &str) -> Result<MacAddr> {
     let link = netns.run(|| -> Result<_> { Ok(Netlink::open()?.link(name)?) })??;
     Ok(MacAddr(link.mac.ok_or("a veth has a MAC address")?))
-}
-
-/// What was written down before namespaces were made.
-#[derive(Debug)]
-struct Closing(Option<Record>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
-            let _ = record.close();
-        }
-    }
 }

@@ -14,7 +14,6 @@ use weir_gen::echo::server::{Server, ServerOptions};
 use weir_gen::live::LiveGenerator;
 use weir_machine::cancel::Cancel;
 use weir_net::address::Prefix;
-use weir_net::registry::{Record, Registry};
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, cpu, napi};
 use weir_rss::{Each, Options, Steer};
 use weir_wire::mac::MacAddr;
@@ -28,6 +27,7 @@ use super::rows::{
     ECHO_AF_XDP, ECHO_EPOLL, ECHO_FLOOD, ECHO_FLOOD_EPOLL, ECHO_GRO, ECHO_MMSG, ECHO_XDP, STEER,
 };
 use super::{Result, Samples, Settings, add, check};
+use crate::closing::Closing;
 
 /// Most of what can be asked for is far above what can be done; the best of all counts.
 const RATES_SOCKETS: [u32; 6] = [60, 90, 120, 160, 220, 320];
@@ -80,7 +80,7 @@ impl Echo {
     pub(crate) fn new() -> Result<Self> {
         let id = std::process::id();
         let names = [format!("weirbench{id}h"), format!("weirbench{id}p")];
-        let _record = Closing(Some(Registry::default().record(&names)?));
+        let _record = Closing::record(&names)?;
         let [here, peer] = [Netns::create(&names[0])?.guard(), Netns::create(&names[1])?.guard()];
         let (into, out) = (format!("ei{id}"), format!("eo{id}"));
         let online: Vec<usize> = cpu::online()?.iter().collect();
@@ -291,18 +291,6 @@ impl Echo {
         let measured = measure();
         generator.stop()?;
         measured
-    }
-}
-
-/// What was written down before namespaces were made.
-#[derive(Debug)]
-pub(super) struct Closing(pub(super) Option<Record>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
-            let _ = record.close();
-        }
     }
 }
 

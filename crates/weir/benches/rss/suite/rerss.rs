@@ -14,7 +14,6 @@ use weir_gen::backend::{Backend as _, RunOptions};
 use weir_gen::live::LiveGenerator;
 use weir_machine::cancel::Cancel;
 use weir_net::address::Prefix;
-use weir_net::registry::Registry;
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, cpu, napi, steering, sysctl};
 use weir_wire::encap::{Encap, Tunnel};
 use weir_wire::mac::MacAddr;
@@ -25,9 +24,10 @@ use weir_wire::stream::{StreamFrames, StreamSpec};
 use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
 
-use super::echo::{Closing, wait, wait_for};
+use super::echo::{wait, wait_for};
 use super::rows::{DISPATCH, INNER, TUNNEL_GRE, TUNNEL_NONE, TUNNEL_RPS};
 use super::{Result, Samples, Settings, add, check};
+use crate::closing::Closing;
 
 /// The flows of a tunnel.
 const FLOWS: &str = "198.18.10.1:2000-198.18.10.1:2063";
@@ -66,7 +66,7 @@ impl Bed {
     pub(crate) fn new() -> Result<Self> {
         let id = std::process::id();
         let names = [format!("weirbench{id}r"), format!("weirbench{id}e")];
-        let _record = Closing(Some(Registry::default().record(&names)?));
+        let _record = Closing::record(&names)?;
         let [router, ends] = [Netns::create(&names[0])?.guard(), Netns::create(&names[1])?.guard()];
         let online: Vec<usize> = cpu::online()?.iter().collect();
         let cpus = [online[0], online[1 % online.len()]];

@@ -10,10 +10,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_bpf::ethtool;
 use weir_fw::protocol::{Client, Request, SyncStatus};
-use weir_net::registry::{Record, Registry};
 use weir_net::{Netlink, Netns, NetnsGuard};
 
 use super::{Result, Settings};
+use crate::closing::Closing;
 
 /// The namespaces of the firewalls.
 pub(super) const FIRST: usize = 0;
@@ -41,7 +41,7 @@ impl<const COUNT: usize> Boxes<COUNT> {
     pub(super) fn new(settings: &Settings) -> Result<Self> {
         let id = std::process::id();
         let names: Vec<String> = (0..COUNT).map(|which| format!("weirbench{id}{which}")).collect();
-        let record = Closing(Some(Registry::default().record(&names)?));
+        let record = Closing::record(&names)?;
         let netns: Result<Vec<NetnsGuard>> =
             names.iter().map(|name| Ok(Netns::create(name)?.guard())).collect();
         let netns = <[NetnsGuard; COUNT]>::try_from(netns?).map_err(|_| "too few namespaces")?;
@@ -183,16 +183,4 @@ pub(super) fn status(netns: &Netns) -> Result<SyncStatus> {
     let ask = || Client::connect()?.ask(&Request::SyncStatus, |_| Ok(()));
     let answered = netns.run(ask)??;
     Ok(serde_json::from_value(answered.value.ok_or("no status")?)?)
-}
-
-/// What was written down before namespaces were made.
-#[derive(Debug)]
-struct Closing(Option<Record>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
-            let _ = record.close();
-        }
-    }
 }

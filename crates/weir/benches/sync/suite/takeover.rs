@@ -13,6 +13,7 @@ use weir_net::{Netlink, VethEnd, sysctl};
 
 use super::boxes::{Boxes, FIRST, LINK, Process, SECOND, polling, status};
 use super::{Result, Settings, wait, wait_until};
+use crate::keepalived;
 
 /// The namespaces of switches and hosts, behind those of the firewalls.
 const INSIDE: usize = 2;
@@ -62,7 +63,7 @@ struct Cluster {
 /// Connections send requests while the firewalls change.
 pub(super) fn run(settings: &Settings, cancel: &Cancel, why: Why) -> Result<Found> {
     let mut cluster = Cluster::new(settings)?;
-    cluster.wait_for(FIRST, cancel)?;
+    cluster.wait_until_ready(cancel)?;
     let mut client = cluster.load(settings.transfer_count)?;
     wait(LEAD, cancel)?;
     match why {
@@ -112,14 +113,14 @@ impl Cluster {
             sync.push(boxes.send(which)?);
             sync.push(boxes.start(which, &["fw", "sync", "track", &tracked(&boxes, which)])?);
         }
-        let keepalived = [keepalived(&boxes, FIRST)?, keepalived(&boxes, SECOND)?];
+        let keepalived = [start_keepalived(&boxes, FIRST)?, start_keepalived(&boxes, SECOND)?];
         let server = boxes.start(SERVER, &["http", "serve", "--listen", "10.2.0.2:80"])?;
         Ok(Self { boxes, _sync: sync, keepalived, _server: server })
     }
 
-    /// Waits until a firewall has the addresses, and each has the other one's states.
-    fn wait_for(&self, which: usize, cancel: &Cancel) -> Result<()> {
-        self.wait_for_addresses(which, cancel)?;
+    /// Waits until the first firewall has the addresses, and each has the other one's states.
+    fn wait_until_ready(&self, cancel: &Cancel) -> Result<()> {
+        self.wait_for_addresses(FIRST, cancel)?;
         for which in [FIRST, SECOND] {
             let netns = self.boxes.netns(which);
             wait_until("states", cancel, || Ok(status(netns)?.incoming.bulk_count > 0))?;
@@ -150,14 +151,14 @@ fn tracked(boxes: &Boxes<6>, which: usize) -> String {
 }
 
 /// Starts keepalived at a firewall.
-fn keepalived(boxes: &Boxes<6>, which: usize) -> Result<Process> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/keepalived.conf");
-    let text = fs::read_to_string(path)?
-        .replace("eth1", "b0")
-        .replace("eth0", "b1")
-        .replace("$PRIORITY=150", &format!("$PRIORITY={}", PRIORITIES[which]))
-        .replace("preempt_delay 10", "preempt_delay 0")
-        .replace("/run/weir-sync/priority", &tracked(boxes, which));
+fn start_keepalived(boxes: &Boxes<6>, which: usize) -> Result<Process> {
+    let text = keepalived::config(&[
+        ("eth1", "b0"),
+        ("eth0", "b1"),
+        ("$PRIORITY=150", &format!("$PRIORITY={}", PRIORITIES[which])),
+        ("preempt_delay 10", "preempt_delay 0"),
+        ("/run/weir-sync/priority", &tracked(boxes, which)),
+    ])?;
     let path = |name: &str| boxes.path(&format!("{name}{which}"));
     fs::write(path("keepalived"), text)?;
     let mut command = Command::new("keepalived");

@@ -1,5 +1,5 @@
-//! Two firewalls that keepalived chooses between, by `dist/keepalived.conf`: a
-//! transfer goes on by the other one, after whatever happens to the first.
+//! Two firewalls that keepalived chooses between, by `dist/keepalived.conf`: a transfer goes on by
+//! the other one, after whatever happens to the first.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -16,6 +16,7 @@ use super::network::{
 use super::sync_stream::{RULES, open, status, wait_for_the_same};
 use super::sync_tls::{LISTEN, Running, keygen, link};
 use crate::common::{assert_exit, can_run_lab, skipped, stdout, wait_or_show};
+use crate::keepalived;
 use crate::turns::beside;
 
 /// A cable from a host's interface to a port of a switch.
@@ -79,9 +80,7 @@ struct Keepalived(Killed);
 
 impl Keepalived {
     fn new(net: &Network, priority: u8) -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/keepalived.conf");
-        let mut text = fs::read_to_string(path).expect("readable");
-        for (word, here) in [
+        let text = keepalived::config(&[
             ("eth1", "b0"),
             ("eth0", "b1"),
             ("$PRIORITY=150", &format!("$PRIORITY={priority}")),
@@ -89,10 +88,8 @@ impl Keepalived {
             ("advert_int 0.1", "advert_int 0.5"),
             ("preempt_delay 10", "preempt_delay 1"),
             ("/run/weir-sync/priority", &tracked(net)),
-        ] {
-            assert!(text.contains(word), "{word}");
-            text = text.replace(word, here);
-        }
+        ]);
+        let text = text.unwrap_or_else(|error| panic!("{error}"));
         let config = net.file("keepalived.conf", &text);
         let path = |name: &str| net.dir.path().join(name).to_string_lossy().into_owned();
         let mut command = net.program(&["keepalived", "--dont-fork", "--vrrp", "--log-console"]);
