@@ -317,6 +317,9 @@ impl<'a> Receiver<'a> {
 
     /// All states follow: those of before are known by not being of this bulk.
     fn begin_bulk(&mut self) -> Result<(), Failure> {
+        if self.status.is_bulk {
+            return Err("a bulk begins in another one".to_owned());
+        }
         self.flush()?;
         self.is_odd = !self.is_odd;
         self.status.is_bulk = true;

@@ -63,6 +63,8 @@ struct Sender<'a> {
     decoder: Decoder,
     scanner: Scanner,
     bulk: Option<Bulk>,
+    /// Ends were lost, of which only a bulk that begins after that tells.
+    is_bulk_due: bool,
     /// All slots of the bulk are passed: it ends once what has changed meanwhile is sent.
     is_bulk_passed: bool,
     bulk_count: u64,
@@ -128,6 +130,7 @@ impl<'a> Sender<'a> {
             decoder: Decoder::new(),
             scanner: Scanner::new(),
             bulk: None,
+            is_bulk_due: false,
             is_bulk_passed: false,
             bulk_count: 0,
             pending: VecDeque::new(),
@@ -228,6 +231,7 @@ impl<'a> Sender<'a> {
         self.scanner.begin_bulk(&self.firewall);
         stream::put_bulk_begin(self.pipe.out());
         (self.bulk, self.bulk_count, self.is_bulk_passed) = (Some(Bulk::new()), 0, false);
+        self.is_bulk_due = false;
     }
 
     /// Sends what is due; whether more is.
@@ -235,7 +239,11 @@ impl<'a> Sender<'a> {
         self.drain(true)?;
         let lost_count = self.firewall.lost_ends();
         if lost_count != self.lost_count {
-            self.lost_count = lost_count;
+            (self.lost_count, self.is_bulk_due) = (lost_count, true);
+        }
+        // One that is under way comes to its end before: the other side knows only what is of this
+        // bulk from what is of the one before.
+        if self.is_bulk_due && self.bulk.is_none() {
             self.begin_bulk();
         }
         let now = now_tick(&self.firewall);

@@ -15,7 +15,7 @@ use weir_fw::sync::{self, Half, Peer, State};
 use super::network::{
     IMPATIENCE, Line, Network, PATIENCE, SERVER, SERVER6, at, echo_server, wait_until,
 };
-use crate::common::{assert_exit, can_run_lab};
+use crate::common::{assert_exit, can_run_lab, wait_or_show};
 use crate::turns::beside;
 
 /// A connection needs its first packet, or a state.
@@ -245,6 +245,14 @@ fn after_a_cut_both_have_the_same_again() {
     wait_until("it is refused", || status(&two).incoming.last_error.is_some());
     let error = status(&two).incoming.last_error.expect("an error");
     assert!(error.contains("byte 0"), "{error}");
+    let mut nested = session(&two, IN).expect("accepted");
+    let mut bytes = begun();
+    [(); 2].iter().for_each(|()| stream::put_bulk_begin(&mut bytes));
+    nested.write_all(&bytes).expect("sent");
+    wait_until("so is a bulk in a bulk", || {
+        let error = status(&two).incoming.last_error.unwrap_or_default();
+        error == "a bulk begins in another one"
+    });
     assert_eq!(states(&two), found);
     let _relay = Relay::join(&one, &two);
     one.pfctl("-k 10.1.0.2");
@@ -370,8 +378,9 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
     assert_eq!(states(&net), Vec::<String>::new());
 }
 
-/// More ends than what waits to be written, their ring, twice, and sockets have room for.
-const COUNT: u32 = 150_000;
+/// Half of them are more ends than what waits to be written, their ring, twice, and sockets have
+/// room for.
+const COUNT: u32 = 1 << 18;
 
 #[test]
 fn ends_without_room_make_all_states_go_once_more() {
@@ -382,7 +391,7 @@ fn ends_without_room_make_all_states_go_once_more() {
     let _turn = beside();
     let [one, two] = ["many1", "many2"].map(Network::new);
     for net in [&one, &two] {
-        net.start(&format!("set limit states 300000\n{RULES}"));
+        net.start(&format!("set limit states 500000\n{RULES}"));
     }
     let mut source = session(&one, IN).expect("accepted");
     source.write_all(&made_up(COUNT)).expect("sent");
@@ -395,13 +404,26 @@ fn ends_without_room_make_all_states_go_once_more() {
     let relay = Relay::join(&one, &two);
     assert_eq!(status(&two).incoming.left_out.values().sum::<u64>(), 0);
     assert!(count(&two) >= Some(COUNT.into()), "the bulk had all of them");
-    relay.hold(true);
-    one.pfctl("-k 10.0.0.0/8");
     let lost = || one.json("stats")["sync"]["lost_deletes_count"].as_u64();
-    assert!(lost() > Some(0), "{:?}", lost());
-    relay.hold(false);
-    wait_until("all has gone there, too", || count(&two) < Some(100));
-    wait_until("by a second bulk", || status(&two).incoming.bulk_count == 2);
+    let mut lost_before = lost();
+    for half in ["10.0.0.0/15", "10.2.0.0/15"] {
+        relay.hold(true);
+        one.pfctl(&format!("-k {half}"));
+        assert!(lost() > lost_before, "{half}: {:?}", lost());
+        lost_before = lost();
+        relay.hold(false);
+        // More is lost before it ends, where it takes long enough.
+        wait_until("one more bulk begins", || {
+            let out = status(&one).out;
+            out.bulk_percent.is_some() || out.bulk_count > 1
+        });
+    }
+    wait_or_show(
+        "all has gone there, too",
+        || count(&two) < Some(100),
+        || format!(": {:?} of {:?}; {:?}", count(&two), count(&one), status(&two).incoming),
+    );
+    assert!(status(&two).incoming.bulk_count > 1);
     assert!(status(&two).incoming.deleted_count >= u64::from(COUNT));
 }
 
