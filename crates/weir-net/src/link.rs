@@ -8,8 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo as KernelInfo,
-    LinkLayerType, LinkMessage, LinkXdp, State, VlanProtocol, XdpAttached,
+    InfoData, InfoKind, InfoMacVlan, InfoVeth, InfoVlan, LinkAttribute, LinkFlags,
+    LinkInfo as KernelInfo, LinkLayerType, LinkMessage, LinkXdp, MacVlanMode, State, VlanProtocol,
+    XdpAttached,
 };
 use rtnetlink::LinkUnspec;
 
@@ -110,6 +111,8 @@ pub struct LinkInfo {
     pub is_bare: bool,
     /// The VLAN that it is, on the interface that carries its frames; `None` if it is none.
     pub vlan: Option<Vlan>,
+    /// Index of the interface by which its frames come, if it is a macvlan of this namespace's.
+    pub macvlan_parent: Option<u32>,
     /// Whether an XDP program is attached, in whichever mode.
     pub has_xdp: bool,
     /// The index of the veth peer in *its* namespace, if there is one.
@@ -187,6 +190,33 @@ impl Netlink {
             ]),
         ]);
         let action = || format!("create VLAN {id} `{name}` on `{parent}`");
+        self.perform(action, self.handle().link().add(message).execute())
+    }
+
+    /// Makes a macvlan interface on another one: it gets that one's frames for this MAC address. It
+    /// is down.
+    ///
+    /// # Errors
+    ///
+    /// If the name is bad or taken, there is no such parent, or the kernel refuses.
+    pub fn create_macvlan(
+        &self,
+        name: &str,
+        parent: &str,
+        mac: [u8; 6],
+    ) -> Result<(), NetlinkError> {
+        check_name(name)?;
+        let mut message = LinkMessage::default();
+        message.attributes.extend([
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::Link(self.ifindex(parent)?),
+            LinkAttribute::Address(mac.to_vec()),
+            LinkAttribute::LinkInfo(vec![
+                KernelInfo::Kind(InfoKind::MacVlan),
+                KernelInfo::Data(InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Private)])),
+            ]),
+        ]);
+        let action = || format!("create macvlan `{name}` on `{parent}`");
         self.perform(action, self.handle().link().add(message).execute())
     }
 
@@ -367,13 +397,14 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
         is_bare: is_bare(message),
         vlan: None,
+        macvlan_parent: None,
         has_xdp: false,
         peer_ifindex: None,
         peer_is_elsewhere: false,
         stats: LinkStats::default(),
     };
     let mut has_stats = false;
-    let mut vlan_id = None;
+    let (mut vlan_id, mut is_macvlan) = (None, false);
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
@@ -384,7 +415,10 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
             LinkAttribute::NumRxQueues(count) => link.rx_queue_count = *count,
             LinkAttribute::CarrierChanges(count) => link.carrier_change_count = *count,
             LinkAttribute::Xdp(parts) => link.has_xdp = parts.iter().any(is_attached),
-            LinkAttribute::LinkInfo(parts) => vlan_id = parts.iter().find_map(vlan_id_of),
+            LinkAttribute::LinkInfo(parts) => {
+                vlan_id = parts.iter().find_map(vlan_id_of);
+                is_macvlan = parts.contains(&KernelInfo::Kind(InfoKind::MacVlan));
+            }
             LinkAttribute::LinkNetNsId(_) => link.peer_is_elsewhere = true,
             LinkAttribute::Link(index) => link.peer_ifindex = Some(*index),
             LinkAttribute::Stats64(stats) => {
@@ -396,6 +430,7 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
     }
     link.vlan =
         vlan_id.zip(link.peer_ifindex).map(|(id, parent_ifindex)| Vlan { parent_ifindex, id });
+    link.macvlan_parent = link.peer_ifindex.filter(|_| is_macvlan && !link.peer_is_elsewhere);
     if link.name.is_empty() {
         return Err(format!("interface {} has no name", link.ifindex));
     }

@@ -64,6 +64,24 @@ static __always_inline struct weir_fw_interface __weir_arena *weir_fw_interface(
 				       (__u32)sizeof(struct weir_fw_interface));
 }
 
+static __always_inline bool weir_fw_is_mac(const __u32 *address, __u8 __weir_arena *mac)
+{
+	__u32 __weir_arena *words = (__u32 __weir_arena *)mac;
+
+	return address[0] == words[0] && (__u16)address[1] == (__u16)words[1];
+}
+
+/* Whether a frame that begins with this address is for an interface by which it has come. */
+static __always_inline bool weir_fw_is_address(struct weir_fw_interface __weir_arena *interface,
+					       const __u32 *address)
+{
+	if (weir_fw_is_mac(address, interface->mac))
+		return true;
+	return interface->flags & WEIR_FW_INTERFACE_VIRTUAL &&
+	       (weir_fw_is_mac(address, interface->virtual_mac[0]) ||
+		weir_fw_is_mac(address, interface->virtual_mac[1]));
+}
+
 /* Whether what is sent back by an interface is lost. */
 static __always_inline bool weir_fw_is_deaf(__u32 interface_flags)
 {

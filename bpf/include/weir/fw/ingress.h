@@ -205,12 +205,11 @@ __noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
 static __always_inline void weir_fw_see_address(struct weir_fw_packet *p, void *data,
 						void *data_end)
 {
-	__u32 __weir_arena *mac = (__u32 __weir_arena *)weir_fw_interface(p->interface)->mac;
 	bool is_other;
 
 	if (data + sizeof(struct weir_eth) > data_end)
 		return;
-	is_other = *(__u32 *)data != mac[0] || *(__u16 *)(data + 4) != (__u16)mac[1];
+	is_other = !weir_fw_is_address(weir_fw_interface(p->interface), data);
 	if (is_other || p->vlan_bytes)
 		p->flags |= WEIR_PACKET_STAY;
 	if (*(__u8 *)data & WEIR_ETH_GROUP_BIT)

@@ -46,6 +46,7 @@ enum weir_fw_constant {
 	WEIR_FW_SOCKET_MARK = 0x77656972,
 	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 	WEIR_FW_INTERFACE_COUNT_MAX = 64,
+	WEIR_FW_VIRTUAL_MACS_MAX = 2, /* of one interface */
 	/* Interfaces with a larger index are refused. */
 	WEIR_FW_IFINDEX_COUNT_MAX = 65536,
 	/* A power of two; entry 0 is "not known yet". */
@@ -502,6 +503,7 @@ enum weir_fw_interface_flag {
 	/* What leaves by it has to wait in queues of tc(8): the kernel sends it. */
 	WEIR_FW_INTERFACE_QUEUED = 1 << 6,
 	WEIR_FW_INTERFACE_EGRESS = 1 << 7,   /* a program of ours judges what leaves by it */
+	WEIR_FW_INTERFACE_VIRTUAL = 1 << 8,  /* it takes frames for `virtual_mac`, too */
 };
 
 struct weir_fw_interface {
@@ -512,7 +514,7 @@ struct weir_fw_interface {
 	__u16 vlan_id;		/* of a VLAN interface */
 	__u8 vlan_first;	/* slot of a parent's first VLAN interface; 0: none */
 	__u8 vlan_next;		/* slot of the next one of the same parent; 0: the last */
-	__u8 mac[6];		/* frames for another one are not forwarded here */
+	__u8 mac[6];		/* frames for others than this one, and `virtual_mac`, stay */
 	/*
 	 * The slot as which a program of ours (XDP or tcx) reads what comes by it, there or below a
 	 * VLAN interface; 0: none reads it. It is judged as it comes unless the ruleset skips that
@@ -521,7 +523,9 @@ struct weir_fw_interface {
 	__u8 read_as;
 	__u8 saw_partial;	/* of a veth: a packet came without its checksum (partial.h) */
 	__u8 name[16];
-	__u32 name_unused[6];
+	/* Six bytes each: MAC addresses of macvlan interfaces on it. */
+	__u8 virtual_mac[WEIR_FW_VIRTUAL_MACS_MAX][8];
+	__u32 name_unused[2];
 };
 
 _Static_assert(sizeof(struct weir_fw_interface) == 64, "an interface is one line");

@@ -86,16 +86,10 @@ static __always_inline bool weir_quick_read(struct weir_quick *q)
 /* Whether it is right, for the box, and came by an interface that filters. */
 static __always_inline bool weir_quick_is_ours(struct xdp_md *ctx, struct weir_quick *q)
 {
-	struct weir_fw_interface __weir_arena *interface;
-	__u32 __weir_arena *mac;
-	__u32 *dst = q->data;
-
 	if (!weir_fw_ipv4_checksum_fits(q->ip))
 		return false;
 	q->slot = weir_fw_ifslot(ctx->ingress_ifindex);
-	interface = weir_fw_interface(q->slot);
-	mac = (__u32 __weir_arena *)interface->mac;
-	return dst[0] == mac[0] && (__u16)dst[1] == (__u16)mac[1] &&
+	return weir_fw_is_address(weir_fw_interface(q->slot), q->data) &&
 	       !weir_fw_skips(q->ruleset, q->slot);
 }
 

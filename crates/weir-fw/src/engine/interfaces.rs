@@ -23,8 +23,8 @@ use weir_bpf::attach::{AttachError, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_EGRESS,
-    INTERFACE_GENERIC, INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_XMIT,
-    interface,
+    INTERFACE_GENERIC, INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_VIRTUAL,
+    INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall, Framing, Path};
 use weir_net::{LinkInfo, xdp};
@@ -34,6 +34,9 @@ use crate::compile::Slot;
 /// Slots that interfaces can have; slot 0 is none.
 const SLOT_COUNT: usize = INTERFACE_COUNT_MAX as usize;
 const NAME_SIZE_BYTES: usize = 16;
+const VIRTUAL_MACS_MAX: usize = weir_bpf::firewall::layout::VIRTUAL_MACS_MAX as usize;
+/// Bytes from one virtual MAC address to the next.
+const VIRTUAL_MAC_STEP: usize = 8;
 /// VLAN interfaces that stand on one another, at most: their indices may be another namespace's.
 const VLAN_DEPTH_MAX: usize = 8;
 
@@ -44,6 +47,8 @@ pub(super) struct Known {
     /// 0: it is not there now.
     pub(super) ifindex: u32,
     pub(super) mac: [u8; 6],
+    /// Those of macvlan interfaces on it that are up, as many as the data path knows.
+    virtual_macs: Vec<[u8; 6]>,
     pub(super) mtu_bytes: u32,
     /// Interface below and VLAN identifier.
     pub(super) vlan: Option<(u32, u16)>,
@@ -140,6 +145,7 @@ impl Interfaces {
                 name: link.name.clone(),
                 ifindex: link.ifindex,
                 mac: link.mac.unwrap_or_default(),
+                virtual_macs: virtual_macs(link, links),
                 mtu_bytes: link.mtu,
                 vlan: link.vlan.map(|vlan| (vlan.parent_ifindex, vlan.id)),
                 is_bare: link.is_bare,
@@ -503,7 +509,8 @@ impl Interfaces {
             | bit(known.takes_redirected, INTERFACE_XMIT)
             | bit(known.is_veth, INTERFACE_VETH)
             | bit(known.has_queues, INTERFACE_QUEUED)
-            | bit(known.has_egress, INTERFACE_EGRESS);
+            | bit(known.has_egress, INTERFACE_EGRESS)
+            | bit(!known.virtual_macs.is_empty(), INTERFACE_VIRTUAL);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
         put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());
@@ -516,6 +523,12 @@ impl Interfaces {
         });
         put(interface::VLAN_NEXT, &[next.unwrap_or(0)]);
         put(interface::MAC, &known.mac);
+        let others = known.virtual_macs.iter().chain(std::iter::repeat(&known.mac));
+        for (at, mac) in
+            (interface::VIRTUAL_MAC..).step_by(VIRTUAL_MAC_STEP).zip(others.take(VIRTUAL_MACS_MAX))
+        {
+            put(at, mac);
+        }
         put(interface::READ_AS, &[self.read_as(number, known)]);
         put(interface::SAW_PARTIAL, &[u8::from(known.saw_partial)]);
         let name = known.name.as_bytes();
@@ -565,6 +578,14 @@ impl Interfaces {
             (known.path, known.has_egress) = (None, false);
         }
     }
+}
+
+/// The other MAC addresses that the kernel takes frames for by an interface, as many as the data
+/// path knows: VRRP's virtual one, of a master (RFC 9568, section 7.3).
+fn virtual_macs(link: &LinkInfo, links: &[LinkInfo]) -> Vec<[u8; 6]> {
+    let on_it = links.iter().filter(|other| other.macvlan_parent == Some(link.ifindex));
+    let macs = on_it.filter(|other| other.is_up).filter_map(|other| other.mac);
+    macs.filter(|mac| link.mac != Some(*mac)).take(VIRTUAL_MACS_MAX).collect()
 }
 
 fn place(firewall: &Firewall, number: usize) -> u32 {

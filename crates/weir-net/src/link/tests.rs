@@ -154,6 +154,29 @@ fn refusals_name_the_object_and_the_cause() {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn a_macvlan_has_another_address_and_a_parent() {
+    let netns = namespace("macvlan");
+    let made = netns.run(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.create_veth(&VethEnd::new("v0"), &VethEnd::new("v1"), 1).unwrap();
+        let mac = [0, 0, 0x5e, 0, 1, 7];
+        netlink.create_macvlan("vrrp.7", "v0", mac)?;
+        let [above, below] = ["vrrp.7", "v0"].map(|name| netlink.link(name).unwrap());
+        assert_eq!((above.mac, above.is_up), (Some(mac), false));
+        assert_eq!((above.macvlan_parent, below.macvlan_parent), (Some(below.ifindex), None));
+        Ok::<(), NetlinkError>(())
+    });
+    match made.unwrap() {
+        Ok(()) => {}
+        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
+            eprintln!("skipped: this kernel has no macvlan devices (CONFIG_MACVLAN)");
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 fn a_vlan_is_on_its_parent_and_may_have_another_one_on_it() {
     let netns = namespace("vlan");
     let made = netns.run(|| {

@@ -17,6 +17,7 @@ fn link(name: &str, ifindex: u32) -> LinkInfo {
         is_ethernet: true,
         is_bare: false,
         vlan: None,
+        macvlan_parent: None,
         has_xdp: false,
         peer_ifindex: None,
         peer_is_elsewhere: false,

@@ -90,6 +90,23 @@ fn the_kernel_gets_what_is_its_own() {
 }
 
 #[test]
+fn frames_for_virtual_addresses_are_forwarded_like_others() {
+    let Some(rig) = Rig::new("virtual") else { return };
+    let udp = Ends::new("192.0.2.1", "10.0.2.2").udp((1, 2), b"");
+    let to = |last: u8| {
+        let mut frame = udp.clone();
+        frame[..6].copy_from_slice(&[0, 0, 0x5e, 0, 1, last]);
+        rig.receive(0, &frame).action
+    };
+    assert_eq!([7, 8].map(to), [PASS; 2]);
+    rig.add_virtual_macs(0, [[0, 0, 0x5e, 0, 1, 7], [0, 0, 0x5e, 0, 1, 8]]);
+    assert_eq!([7, 8, 9].map(to), [REDIRECT, REDIRECT, PASS]);
+    assert_eq!(rig.receive(0, &udp).action, REDIRECT);
+    // The state is there by now, and the quick way looks at the address as well.
+    assert_eq!([7, 8, 9].map(to), [REDIRECT, REDIRECT, PASS]);
+}
+
+#[test]
 fn frames_with_tags_of_no_interface_are_never_forwarded() {
     let Some(rig) = Rig::new("vlan") else { return };
     let plain = Ends::new("192.0.2.1", "10.0.2.2").udp((1, 2), b"");

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
-    self, CONTROL_ENABLED, INTERFACE_ATTACHED, INTERFACE_PRESENT, INTERFACE_XMIT, Sizes, control,
-    cpu, interface, interface_counters, table,
+    self, CONTROL_ENABLED, INTERFACE_ATTACHED, INTERFACE_PRESENT, INTERFACE_VIRTUAL,
+    INTERFACE_XMIT, Sizes, control, cpu, interface, interface_counters, table,
 };
 use weir_bpf::firewall::{Options, Verdict, reasons};
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
@@ -181,6 +181,17 @@ impl Rig {
     pub(crate) fn passed_at(&self, slot: u32, direction: u32, family: u32) -> u64 {
         let at = cpu::INTERFACE + slot * interface_counters::SIZE_BYTES;
         self.sum(at + interface_counters::PACKETS + (direction * 4 + family) * 8)
+    }
+
+    /// Has one of the two take frames for these MAC addresses, too.
+    pub(crate) fn add_virtual_macs(&self, side: usize, macs: [[u8; 6]; 2]) {
+        let (arena, at) = (self.firewall.arena(), self.firewall.regions().interfaces.at);
+        let at = at + SLOT[side] * interface::SIZE_BYTES;
+        let flags = arena.read32(at + interface::FLAGS);
+        arena.write32(at + interface::FLAGS, flags | INTERFACE_VIRTUAL);
+        for (place, mac) in (at + interface::VIRTUAL_MAC..).step_by(8).zip(macs) {
+            arena.write(place, &mac);
+        }
     }
 
     /// Gives a VLAN interface over one of the two a slot.

@@ -5,13 +5,14 @@
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
+use std::process::Command;
 
 use nix::sys::socket::{
     setsockopt,
     sockopt::{BindToDevice, Ipv4Tos},
 };
 
-use crate::common::can_run_lab;
+use crate::common::{can_run_lab, skipped};
 use crate::turns::beside;
 
 use super::nat::ip;
@@ -258,4 +259,40 @@ fn without_rules_flows_that_the_kernel_routes_apart_stay_apart() {
         one.all_come_by(false, &format!("round {round}, with a TOS that has another way"));
         one.mark(0);
     }
+}
+
+/// The MAC address of a virtual router (RFC 9568), as keepalived's `use_vmac` gives a macvlan.
+const VIRTUAL_MAC: &str = "00:00:5e:00:01:07";
+
+#[test]
+fn frames_for_a_virtual_router_are_forwarded_as_long_as_it_is_up() {
+    let test = "frames_for_a_virtual_router_are_forwarded_as_long_as_it_is_up";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("virtual");
+    let make =
+        format!("ip link add vrrp.7 link b0 address {VIRTUAL_MAC} type macvlan mode private");
+    let made = net.router.run(|| Command::new("sh").args(["-c", &make]).status());
+    if !made.expect("entered").expect("sh runs").success() {
+        skipped(test, "this kernel has no macvlan devices (CONFIG_MACVLAN)");
+        return;
+    }
+    net.start("pass\n");
+    ip(&net.client, &format!("neigh replace 10.1.0.1 dev c0 lladdr {VIRTUAL_MAC}"));
+    let socket = net.client.run(|| UdpSocket::bind("10.1.0.2:0")).expect("entered");
+    let socket = socket.expect("bound");
+    let forwarded = || net.json("stats")["forwarded_packets"].as_u64().expect("a number");
+    let sent = || {
+        let before = forwarded();
+        for _ in 0..COUNT {
+            assert_eq!(socket.send_to(b"x", (SERVER, PORT)).expect("sent"), 1);
+        }
+        forwarded() - before
+    };
+    ip(&net.router, "link set vrrp.7 up");
+    wait_until("frames for it are forwarded", || sent() >= COUNT.into());
+    ip(&net.router, "link set vrrp.7 down");
+    wait_until("they are not any more", || sent() == 0);
 }
