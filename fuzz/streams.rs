@@ -70,7 +70,7 @@ pub(crate) fn written(items: &[Item]) -> Vec<u8> {
             Item::Gone(key) => stream::put_gone(&mut bytes, key),
             Item::Mark(mark) => stream::put_mark(&mut bytes, *mark),
             Item::Acknowledgement(sequence) => stream::put_acknowledgement(&mut bytes, *sequence),
-            Item::BulkBegin => stream::put_bulk_begin(&mut bytes),
+            Item::BulkBegin(count) => stream::put_bulk_begin(&mut bytes, *count),
             Item::BulkEnd(count) => stream::put_bulk_end(&mut bytes, *count),
         }
     }

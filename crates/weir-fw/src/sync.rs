@@ -206,38 +206,55 @@ pub fn put_end(out: &mut Vec<u8>, state_count: u64) {
 
 /// Appends a state. Its ends are to be of one family.
 pub fn put_state(out: &mut Vec<u8>, state: &State) {
-    out.extend(TYPE_STATE.to_be_bytes());
-    out.extend(STATE_SIZE_BYTES.to_be_bytes());
-    out.extend([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
-    out.extend(state.flags.to_be_bytes());
-    put_ends(out, &state.ends);
+    const SIZE: usize = RECORD_HEADER_SIZE_BYTES + STATE_SIZE_BYTES as usize;
+    let mut record = Writer { bytes: [0; SIZE], at: 0 };
+    record.put(TYPE_STATE.to_be_bytes());
+    record.put(STATE_SIZE_BYTES.to_be_bytes());
+    record.put([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
+    record.put(state.flags.to_be_bytes());
+    record.put_ends(&state.ends);
     for peer in &state.peers {
-        out.extend([peer.phase, peer.wscale]);
-        out.extend(peer.max_win.to_be_bytes());
-        out.extend(peer.seq.iter().flat_map(|number| number.to_be_bytes()));
+        record.put([peer.phase, peer.wscale]);
+        record.put(peer.max_win.to_be_bytes());
+        record.put(peer.seq[0].to_be_bytes());
+        record.put(peer.seq[1].to_be_bytes());
     }
     for half in &state.halves {
         for word in [half.flags, half.interface, half.tag] {
-            out.extend(word.to_be_bytes());
+            record.put(word.to_be_bytes());
         }
-        out.extend(half.rule.to_be_bytes());
+        record.put(half.rule.to_be_bytes());
     }
-    let numbers = state.packets.into_iter().chain(state.bytes);
-    for number in numbers.chain([state.age_ms, state.remaining_ms, state.idle_ms]) {
-        out.extend(number.to_be_bytes());
+    let counts = state.packets.into_iter().chain(state.bytes);
+    for number in counts.chain([state.age_ms, state.remaining_ms, state.idle_ms]) {
+        record.put(number.to_be_bytes());
     }
+    out.extend_from_slice(&record.bytes);
 }
 
-fn put_ends(out: &mut Vec<u8>, ends: &[(IpAddr, u16); 2]) {
-    for (address, port) in ends {
-        match address {
-            IpAddr::V4(address) => {
-                out.extend(address.octets());
-                out.extend([0; 12]);
+/// A record of a known size: millions of them are written one after the other.
+struct Writer<const SIZE: usize> {
+    bytes: [u8; SIZE],
+    at: usize,
+}
+
+impl<const SIZE: usize> Writer<SIZE> {
+    fn put<const N: usize>(&mut self, field: [u8; N]) {
+        self.bytes[self.at..self.at + N].copy_from_slice(&field);
+        self.at += N;
+    }
+
+    fn put_ends(&mut self, ends: &[(IpAddr, u16); 2]) {
+        for (address, port) in ends {
+            match address {
+                IpAddr::V4(address) => {
+                    self.put(address.octets());
+                    self.put([0; 12]);
+                }
+                IpAddr::V6(address) => self.put(address.octets()),
             }
-            IpAddr::V6(address) => out.extend(address.octets()),
+            self.put(port.to_be_bytes());
         }
-        out.extend(port.to_be_bytes());
     }
 }
 

@@ -247,12 +247,42 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 	return result;
 }
 
+/*
+ * Asks for the buckets that requests are about, and for what stands beside them: nobody waits for
+ * one alone.
+ */
+__noinline int weir_restore_touch(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
+				  __u32 ruleset)
+{
+	__u32 *homes = (__u32 *)scratch->answer, i, at = WEIR_SWEEP_AT, touched = 0;
+	struct weir_fw_sweep *r = &scratch->sweep;
+	__u32 count = r->to;
+
+	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
+		if (i >= count ||
+		    bpf_xdp_load_bytes(ctx, at, r, offsetof(struct weir_fw_sweep, mask)))
+			break;
+		weir_restore_key(r, &scratch->quoted, ruleset);
+		homes[i] = weir_state_bucket(scratch->quoted.hash);
+		at += sizeof(*r);
+	}
+	count = i;
+	for (i = 0; i < WEIR_SWEEP_GROUP_MAX; i++) {
+		if (i >= count)
+			break;
+		touched += weir_read_once(weir_state_line(homes[i])->control);
+		touched += weir_read_once(weir_account_at(homes[i])->packets_rule[0]);
+	}
+	asm volatile("" ::"r"(touched));
+	return count;
+}
+
 /* One request after the other, as long as they stand there. */
 __noinline int weir_restore_group(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
 				  __u32 ruleset)
 {
 	struct weir_fw_sweep *r = &scratch->sweep;
-	__u32 i, at = WEIR_SWEEP_AT, count = r->to;
+	__u32 i, at = WEIR_SWEEP_AT, count = weir_restore_touch(ctx, scratch, ruleset);
 
 	for (i = 0; i < WEIR_SWEEP_GROUP_MAX && weir_fw_may_loop; i++) {
 		if (i >= count || bpf_xdp_load_bytes(ctx, at, r, sizeof(*r)))

@@ -110,13 +110,8 @@ pub(super) fn bytes_of(address: IpAddr) -> [u8; 16] {
 }
 
 /// Writes a field of the request, by its offset.
-fn put(words: &mut Words, at: u32, bytes: &[u8]) {
-    for (offset, byte) in bytes.iter().enumerate() {
-        let at = at as usize + offset;
-        let mut word = words[at / 4].to_ne_bytes();
-        word[at % 4] = *byte;
-        words[at / 4] = u32::from_ne_bytes(word);
-    }
+fn put<const N: usize>(request: &mut [u8], at: u32, field: [u8; N]) {
+    request[at as usize..][..N].copy_from_slice(&field);
 }
 
 /// A request about a state, alone in its run.
@@ -138,23 +133,25 @@ fn about(mode: u32, ends: [(IpAddr, u16); 2], protocol: u8) -> io::Result<Words>
 
 fn request(state: &Restored) -> io::Result<Words> {
     use layout::sweep;
-    let mut words = about(layout::SWEEP_RESTORE, state.ends, state.protocol)?;
+    let words = about(layout::SWEEP_RESTORE, state.ends, state.protocol)?;
+    let mut words = words.map(u32::to_ne_bytes);
+    let bytes = words.as_flattened_mut();
     let control = state.flags & FLAGS | u32::from(state.profile) << layout::STATE_PROFILE_SHIFT;
-    put(&mut words, sweep::CONTROL, &control.to_ne_bytes());
-    put(&mut words, sweep::CREATED_TICK, &state.created_tick.to_ne_bytes());
-    put(&mut words, sweep::LAST_TICK, &state.last_tick.to_ne_bytes());
+    put(bytes, sweep::CONTROL, control.to_ne_bytes());
+    put(bytes, sweep::CREATED_TICK, state.created_tick.to_ne_bytes());
+    put(bytes, sweep::LAST_TICK, state.last_tick.to_ne_bytes());
     for (index, at) in [0, 1].into_iter().zip(0_u32..) {
-        put(&mut words, sweep::PACKETS + at * 8, &state.packets[index].to_ne_bytes());
-        put(&mut words, sweep::BYTES + at * 8, &state.bytes[index].to_ne_bytes());
-        put(&mut words, sweep::HALF + at * 4, &state.halves[index].to_ne_bytes());
-        put(&mut words, sweep::SEQ + at * 8, &state.seq[index][0].to_ne_bytes());
-        put(&mut words, sweep::SEQ + at * 8 + 4, &state.seq[index][1].to_ne_bytes());
-        put(&mut words, sweep::MAX_WIN + at * 2, &state.max_win[index].to_ne_bytes());
+        put(bytes, sweep::PACKETS + at * 8, state.packets[index].to_ne_bytes());
+        put(bytes, sweep::BYTES + at * 8, state.bytes[index].to_ne_bytes());
+        put(bytes, sweep::HALF + at * 4, state.halves[index].to_ne_bytes());
+        put(bytes, sweep::SEQ + at * 8, state.seq[index][0].to_ne_bytes());
+        put(bytes, sweep::SEQ + at * 8 + 4, state.seq[index][1].to_ne_bytes());
+        put(bytes, sweep::MAX_WIN + at * 2, state.max_win[index].to_ne_bytes());
     }
-    put(&mut words, sweep::PHASE, &state.phase);
-    put(&mut words, sweep::WSCALE, &state.wscale);
-    put(&mut words, sweep::INTERFACE, &state.interfaces);
-    Ok(words)
+    put(bytes, sweep::PHASE, state.phase);
+    put(bytes, sweep::WSCALE, state.wscale);
+    put(bytes, sweep::INTERFACE, state.interfaces);
+    Ok(words.map(u32::from_ne_bytes))
 }
 
 fn outcome(answer: u32) -> io::Result<Outcome> {

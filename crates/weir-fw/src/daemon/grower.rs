@@ -6,7 +6,8 @@
 //! is there. So that packets do not wait for it either, it works in bits of a few hundred
 //! microseconds, and rests after each: a ring of 256 packets overflows in less than a millisecond.
 //! What is not urgent it does in a quarter of its time at most, what is urgent in half of it.
-//! Memory only ever grows: what was taken stays taken, for as many states again.
+//! Memory only ever grows: what was taken stays taken, for as many states again. A bulk of another
+//! firewall says how many states come: the index is there before them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,6 +44,7 @@ const SPARE_SHARE: u32 = 8;
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
+    /// States that are there, or that are about to come.
     state_count: u64,
     bucket_count: u32,
     bucket_floor: u32,
@@ -53,12 +55,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(firewall: &Firewall) -> Self {
+    fn of(firewall: &Firewall, expected_count: u64) -> Self {
         let arena = firewall.arena();
         let (ready, used) = (firewall.ready(), arena.read32(control::FRESH_COUNT));
         let unused = ready.overflow_count.saturating_sub(used);
         Self {
-            state_count: arena.read64(control::STATE_COUNT),
+            state_count: arena.read64(control::STATE_COUNT).max(expected_count),
             bucket_count: firewall.bucket_count(),
             bucket_floor: firewall.bucket_floor(),
             spare_count: unused.saturating_add(arena.read32(control::FREE_COUNT)),
@@ -110,9 +112,9 @@ enum Done {
     Urgent,
 }
 
-/// One look.
-fn look(firewall: &Firewall) -> Result<Done, String> {
-    let seen = Seen::of(firewall);
+/// One look, when so many states are expected.
+fn look(firewall: &Firewall, expected_count: u64) -> Result<Done, String> {
+    let seen = Seen::of(firewall, expected_count);
     let overflow_count = seen.overflow();
     let is_short = overflow_count > seen.ready.overflow_count;
     if is_short {
@@ -150,7 +152,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let (mut pause, mut has_failed) = (LOOK, false);
     while !shared.stop.wait(pause) {
         let begin = Instant::now();
-        let done = look(&firewall);
+        // An index that grew with the states of a bulk would split buckets that have many.
+        let expected_count = shared.sessions.incoming.status().bulk_state_count;
+        let done = look(&firewall, expected_count);
         has_failed &= done.is_err();
         pause = match done {
             Ok(Done::Urgent) => begin.elapsed() * REST_URGENT,

@@ -240,54 +240,86 @@ fn profiles(arena: &Arena) -> HashMap<u32, u8> {
 /// What a stream's numbers and names stand for here.
 #[derive(Debug)]
 pub(crate) struct Meaning {
-    rules: HashMap<u64, u32>,
-    profiles: HashMap<u32, u8>,
+    /// Their identifiers here, and their timeout tables.
+    rules: HashMap<u64, (u32, u8)>,
     here: HashMap<(Kind, String), u8>,
-    /// Names of the stream, with the numbers that they have here.
-    named: HashMap<(Kind, u16), (String, Option<u8>)>,
+    interfaces: Numbers,
+    tags: Numbers,
+}
+
+/// Names of a stream by their number there, each with its number here.
+type Numbers = Vec<Option<(String, Option<u8>)>>;
+
+/// What a half is here.
+#[derive(Debug, Clone, Copy, Default)]
+struct Made {
+    /// `layout::HALF_*` above the rule's identifier.
+    half: u32,
+    /// The timeout table of its rule.
+    profile: u8,
+    /// The slot of its interface.
+    slot: u8,
+    /// Its rule is the default rule for want of its maker.
+    has_lost_rule: bool,
 }
 
 impl Meaning {
     /// Takes the names of a stream over that goes on, after rules or interfaces have changed.
     pub(crate) fn rename(&mut self, before: Self) {
-        for ((kind, number), (name, _)) in before.named {
-            self.name(kind, number, name);
+        for (kind, numbers) in [(Kind::Interface, before.interfaces), (Kind::Tag, before.tags)] {
+            for (number, named) in (0..).zip(numbers) {
+                if let Some((name, _)) = named {
+                    self.name(kind, number, name);
+                }
+            }
         }
     }
 
     pub(crate) fn name(&mut self, kind: Kind, number: u16, name: String) {
         let here = self.here.get(&(kind, name.clone())).copied();
-        self.named.insert((kind, number), (name, here));
+        let numbers = match kind {
+            Kind::Interface => &mut self.interfaces,
+            Kind::Tag => &mut self.tags,
+        };
+        let index = usize::from(number);
+        numbers.resize(numbers.len().max(index + 1), None);
+        numbers[index] = Some((name, here));
     }
 
-    /// What makes a half, the slot of its interface, and whether its rule is the default rule for
-    /// want of its maker; or why the state is left out.
-    fn half(&self, half: &Half) -> Result<(u32, u8, bool), String> {
+    /// What a half is here; or why the state is left out.
+    fn half(&self, half: &Half) -> Result<Made, String> {
         let has = |flag: u16| half.flags & flag != 0;
         if !has(sync::PRESENT) {
-            return Ok((0, 0, false));
+            return Ok(Made::default());
         }
-        let interface = self.named.get(&(Kind::Interface, half.interface));
-        let slot = match interface {
-            Some((_, Some(slot))) => *slot,
-            Some((name, None)) if has(sync::IF_BOUND) => {
+        let slot = match self.interfaces.get(usize::from(half.interface)) {
+            Some(Some((_, Some(slot)))) => *slot,
+            Some(Some((name, None))) if has(sync::IF_BOUND) => {
                 return Err(format!("interface {name} is not here"));
             }
-            None if has(sync::IF_BOUND) && half.interface != 0 => {
+            None | Some(None) if has(sync::IF_BOUND) && half.interface != 0 => {
                 return Err("their interface has no name".to_owned());
             }
             _ => 0,
         };
-        let tag = self.named.get(&(Kind::Tag, half.tag)).and_then(|(_, here)| *here).unwrap_or(0);
-        let rule = self.rules.get(&half.rule).copied();
+        let tag = match self.tags.get(usize::from(half.tag)) {
+            Some(Some((_, Some(number)))) => *number,
+            _ => 0,
+        };
+        let rule = if half.rule == 0 { None } else { self.rules.get(&half.rule).copied() };
+        let (id, profile) = rule.unwrap_or((layout::RULE_NONE, 0));
         let give = |flag: u16, shift: u32| if has(flag) { 1 << shift } else { 0 };
-        let maker = rule.unwrap_or(layout::RULE_NONE)
-            | u32::from(tag) << layout::HALF_TAG_SHIFT
-            | give(sync::NO_SYNC, layout::HALF_NO_SYNC_SHIFT)
-            | give(sync::LOG_ALL, layout::HALF_LOG_SHIFT)
-            | give(sync::ALLOW_OPTIONS, layout::HALF_OPTIONS_SHIFT)
-            | give(sync::PFLOW, layout::HALF_PFLOW_SHIFT);
-        Ok((maker, slot, rule.is_none() && half.rule != 0))
+        Ok(Made {
+            half: id
+                | u32::from(tag) << layout::HALF_TAG_SHIFT
+                | give(sync::NO_SYNC, layout::HALF_NO_SYNC_SHIFT)
+                | give(sync::LOG_ALL, layout::HALF_LOG_SHIFT)
+                | give(sync::ALLOW_OPTIONS, layout::HALF_OPTIONS_SHIFT)
+                | give(sync::PFLOW, layout::HALF_PFLOW_SHIFT),
+            profile,
+            slot,
+            has_lost_rule: rule.is_none() && half.rule != 0,
+        })
     }
 
     /// A state in this firewall's numbers, and whether it lost a rule; or why it is left out.
@@ -300,8 +332,7 @@ impl Meaning {
         let [a, b] = [self.half(&state.halves[0])?, self.half(&state.halves[1])?];
         let is_there = |half: usize| state.halves[half].flags & sync::PRESENT != 0;
         // How long it lives is up to the rule that made it.
-        let first = if is_there(0) { a.0 } else { b.0 } & layout::RULE_NONE;
-        let profile = self.profiles.get(&first).copied().unwrap_or(0);
+        let profile = if is_there(0) { a.profile } else { b.profile };
         let mut flags = 0;
         let mut give = |bit: u32, is_given: bool| flags |= if is_given { bit } else { 0 };
         give(layout::STATE_SLOPPY, state.flags & sync::SLOPPY != 0);
@@ -327,8 +358,8 @@ impl Meaning {
             protocol: state.protocol,
             flags,
             profile,
-            halves: [a.0, b.0],
-            interfaces: [a.1, b.1],
+            halves: [a.half, b.half],
+            interfaces: [a.slot, b.slot],
             phase,
             seq: state.peers.map(|peer| peer.seq),
             max_win: state.peers.map(|peer| peer.max_win),
@@ -338,7 +369,7 @@ impl Meaning {
             created_tick: now.wrapping_sub(ticks(state.age_ms)),
             last_tick: now.wrapping_sub(idle),
         };
-        Ok((request, a.2 || b.2))
+        Ok((request, a.has_lost_rule || b.has_lost_rule))
     }
 }
 
@@ -394,11 +425,13 @@ impl Engine {
             let name = names.get(known.name.as_str()).map_or(known.name.as_str(), |theirs| theirs);
             Some(((Kind::Interface, name.to_owned()), u8::try_from(slot).ok()?))
         });
+        let profiles = profiles(self.firewall.arena());
+        let rule = |(id, hash)| (hash, (id, profiles.get(&id).copied().unwrap_or(0)));
         Meaning {
-            rules: hashes(&self.rules, &names).map(|(id, hash)| (hash, id)).collect(),
-            profiles: profiles(self.firewall.arena()),
+            rules: hashes(&self.rules, &names).map(rule).collect(),
             here: tags.chain(interfaces).collect(),
-            named: HashMap::new(),
+            interfaces: Numbers::new(),
+            tags: Numbers::new(),
         }
     }
 

@@ -75,6 +75,8 @@ pub struct SyncInStatus {
     pub lag_ms: u64,
     /// Whether a bulk is under way.
     pub is_bulk: bool,
+    /// How many states it has, as the other firewall says; 0: none is under way.
+    pub bulk_state_count: u64,
     /// Bulks that came to the end.
     pub bulk_count: u64,
     /// States that were made.

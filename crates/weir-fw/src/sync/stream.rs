@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::{
     Cause, Error, Fields, HEADER_SIZE_BYTES, MAGIC, RECORD_HEADER_SIZE_BYTES, Record, TYPE_END,
-    VERSION, put_ends,
+    VERSION, Writer,
 };
 
 #[cfg(test)]
@@ -20,6 +20,9 @@ const TYPE_MARK: u16 = 18;
 const TYPE_ACKNOWLEDGEMENT: u16 = 19;
 const TYPE_BULK_BEGIN: u16 = 20;
 const TYPE_BULK_END: u16 = 21;
+
+/// Bytes of the end of a state, without its type and length.
+const GONE_SIZE_BYTES: usize = 38;
 
 /// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +65,8 @@ pub enum Item {
     Mark(Mark),
     /// Of the mark with this sequence.
     Acknowledgement(u64),
-    /// From here on all states follow once more, among what changes.
-    BulkBegin,
+    /// From here on all states follow once more, among what changes: about so many.
+    BulkBegin(u64),
     /// That was all of them: so many.
     BulkEnd(u64),
 }
@@ -82,9 +85,10 @@ pub fn put_session(out: &mut Vec<u8>, session: Session) {
 
 /// Appends the end of a state. Its ends are to be of one family.
 pub fn put_gone(out: &mut Vec<u8>, key: &Key) {
-    let mut body = vec![if key.ends[0].0.is_ipv4() { 4 } else { 6 }, key.protocol];
-    put_ends(&mut body, &key.ends);
-    put_record(out, TYPE_GONE, &body);
+    let mut body = Writer { bytes: [0; GONE_SIZE_BYTES], at: 0 };
+    body.put([if key.ends[0].0.is_ipv4() { 4 } else { 6 }, key.protocol]);
+    body.put_ends(&key.ends);
+    put_record(out, TYPE_GONE, &body.bytes);
 }
 
 /// Appends a mark.
@@ -99,9 +103,9 @@ pub fn put_acknowledgement(out: &mut Vec<u8>, sequence: u64) {
     put_record(out, TYPE_ACKNOWLEDGEMENT, &sequence.to_be_bytes());
 }
 
-/// Appends that all states follow.
-pub fn put_bulk_begin(out: &mut Vec<u8>) {
-    put_record(out, TYPE_BULK_BEGIN, &[]);
+/// Appends that all states follow, of which there are so many now.
+pub fn put_bulk_begin(out: &mut Vec<u8>, state_count: u64) {
+    put_record(out, TYPE_BULK_BEGIN, &state_count.to_be_bytes());
 }
 
 /// Appends that all states were sent, of which there were so many.
@@ -214,7 +218,7 @@ impl Fields<'_> {
                 Item::Mark(Mark { sequence, sent_ms, record_count: self.u32() })
             }
             TYPE_ACKNOWLEDGEMENT => Item::Acknowledgement(self.u64()),
-            TYPE_BULK_BEGIN => Item::BulkBegin,
+            TYPE_BULK_BEGIN => Item::BulkBegin(self.u64()),
             TYPE_BULK_END => Item::BulkEnd(self.u64()),
             // What runs has no end.
             TYPE_END => return Err(Cause::Value { field: "the type of a record", value: 0 }),

@@ -72,7 +72,7 @@ pub(super) fn run(
     let ended = receiver.serve();
     let left = receiver.leave();
     receiver.status.is_live = false;
-    receiver.status.is_bulk = false;
+    (receiver.status.is_bulk, receiver.status.bulk_state_count) = (false, 0);
     receiver.publish();
     ended.and(left)
 }
@@ -186,7 +186,7 @@ impl<'a> Receiver<'a> {
             }
             Item::Gone(_) => self.add(item)?,
             Item::Mark(mark) => self.acknowledge(mark)?,
-            Item::BulkBegin => self.begin_bulk()?,
+            Item::BulkBegin(state_count) => self.begin_bulk(state_count)?,
             Item::BulkEnd(_) => self.end_bulk()?,
             Item::Acknowledgement(_) => {
                 return Err("the other side acknowledges what was not sent".to_owned());
@@ -205,16 +205,17 @@ impl<'a> Receiver<'a> {
         if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// What has come in this firewall's numbers, and whether it has lost its rule.
-    fn imports(&mut self) -> Vec<(Import, bool)> {
-        let items = std::mem::take(&mut self.batch);
+    /// What has come in this firewall's numbers, and of each whether it has lost its rule.
+    fn imports(&mut self) -> (Vec<Import>, Vec<bool>) {
+        let mut items = std::mem::take(&mut self.batch);
+        let (mut imports, mut losses) = (Vec::new(), Vec::new());
         if items.is_empty() {
-            return Vec::new();
+            return (imports, losses);
         }
         let firewall = Arc::clone(&self.firewall);
         let (view, now) = (View::new(&firewall), now_tick(&firewall));
-        let mut imports = Vec::with_capacity(items.len());
-        for item in items {
+        imports.reserve(items.len());
+        for item in items.drain(..) {
             match item {
                 Item::Record(Record::State(state)) => {
                     match self.meaning.state(&view, &state, now) {
@@ -226,33 +227,37 @@ impl<'a> Receiver<'a> {
                                 let last_tick = now.wrapping_sub(ticks(state.idle_ms) + 1);
                                 Import::State(Restored { last_tick, ..request })
                             };
-                            imports.push((import, lost_rule));
+                            imports.push(import);
+                            losses.push(lost_rule);
                         }
                         Err(reason) => self.leave_out(reason),
                     }
                 }
                 Item::Gone(key) => {
-                    let gone = Import::Gone { ends: key.ends, protocol: key.protocol };
-                    imports.push((gone, false));
+                    imports.push(Import::Gone { ends: key.ends, protocol: key.protocol });
+                    losses.push(false);
                 }
                 _ => {}
             }
         }
-        imports
+        // Its memory is there for what comes next.
+        self.batch = items;
+        (imports, losses)
     }
 
     /// Takes in what has come, in its order.
     fn flush(&mut self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| error.to_string();
-        let batch = self.imports();
-        let (mut rest, mut tries) = (&batch[..], 0);
+        let (imports, losses) = self.imports();
+        let (mut rest, mut losses, mut tries) = (&imports[..], &losses[..], 0);
         while !rest.is_empty() {
-            let imports: Vec<Import> = rest.iter().map(|(import, _)| *import).collect();
-            let outcomes = self.firewall.import(&imports, self.is_odd).map_err(failed)?;
+            let outcomes = self.firewall.import(rest, self.is_odd).map_err(failed)?;
             let is_late = |outcome: &Outcome| matches!(outcome, Outcome::Memory | Outcome::Busy);
             // What follows that is taken in once more: what was said last is what counts.
             let done = outcomes.iter().position(is_late).unwrap_or(outcomes.len());
-            for (outcome, (import, lost_rule)) in outcomes[..done].iter().zip(rest) {
+            for (outcome, (import, lost_rule)) in
+                outcomes[..done].iter().zip(rest.iter().zip(losses))
+            {
                 self.count(*outcome, *lost_rule);
                 if let (Outcome::Present, Import::State(state)) = (outcome, import) {
                     self.contest(Key { protocol: state.protocol, ends: state.ends });
@@ -261,7 +266,7 @@ impl<'a> Receiver<'a> {
             if done > 0 {
                 tries = 0;
             }
-            rest = &rest[done..];
+            (rest, losses) = (&rest[done..], &losses[done..]);
             if rest.is_empty() {
                 break;
             }
@@ -271,7 +276,7 @@ impl<'a> Receiver<'a> {
             tries += 1;
             if tries > TRIES {
                 self.leave_out("there was no room for them".to_owned());
-                (rest, tries) = (&rest[1..], 0);
+                (rest, losses, tries) = (&rest[1..], &losses[1..], 0);
             }
         }
         Ok(())
@@ -315,14 +320,16 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// All states follow: those of before are known by not being of this bulk.
-    fn begin_bulk(&mut self) -> Result<(), Failure> {
+    /// All states follow: those of before are known by not being of this bulk. The index grows to
+    /// what they need from now on (`grower.rs`).
+    fn begin_bulk(&mut self, state_count: u64) -> Result<(), Failure> {
         if self.status.is_bulk {
             return Err("a bulk begins in another one".to_owned());
         }
         self.flush()?;
         self.is_odd = !self.is_odd;
-        self.status.is_bulk = true;
+        (self.status.is_bulk, self.status.bulk_state_count) = (true, state_count);
+        self.publish();
         self.bulk_tick = now_tick(&self.firewall);
         self.firewall.keep_imported(true, self.is_odd, true);
         Ok(())
@@ -347,7 +354,7 @@ impl<'a> Receiver<'a> {
         self.status.deleted_count += swept.removed_count;
         self.counters.add(Exchanged::Deletes, swept.removed_count);
         self.firewall.keep_imported(true, self.is_odd, false);
-        self.status.is_bulk = false;
+        (self.status.is_bulk, self.status.bulk_state_count) = (false, 0);
         self.status.bulk_count += 1;
         Ok(())
     }

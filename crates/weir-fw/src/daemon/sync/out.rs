@@ -229,7 +229,8 @@ impl<'a> Sender<'a> {
         // From here on what moves is marked.
         self.firewall.tell_changes(true, true);
         self.scanner.begin_bulk(&self.firewall);
-        stream::put_bulk_begin(self.pipe.out());
+        let state_count = self.firewall.arena().read64(control::STATE_COUNT);
+        stream::put_bulk_begin(self.pipe.out(), state_count);
         (self.bulk, self.bulk_count, self.is_bulk_passed) = (Some(Bulk::new()), 0, false);
         self.is_bulk_due = false;
     }

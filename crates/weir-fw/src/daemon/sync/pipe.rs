@@ -51,8 +51,11 @@ impl<'a> Pipe<'a> {
                 Err(error) => return Err(error),
             }
         }
-        self.waiting.drain(..self.written);
-        self.written = 0;
+        // What is left moves once, not with each piece that goes.
+        if self.written >= self.waiting.len() / 2 {
+            self.waiting.drain(..self.written);
+            self.written = 0;
+        }
         Ok(count)
     }
 

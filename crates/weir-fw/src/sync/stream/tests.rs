@@ -47,7 +47,7 @@ fn items() -> Vec<Item> {
         Item::Session(Session { id: 0x0102_0304_0506_0708, table: 0x1112_1314_1516_1718 }),
         Item::Record(name),
         Item::Record(tag),
-        Item::BulkBegin,
+        Item::BulkBegin(2),
         Item::Record(Record::State(Box::new(state(4)))),
         Item::Record(Record::State(Box::new(state(5)))),
         Item::BulkEnd(2),
@@ -116,9 +116,9 @@ fn what_is_wrong_is_named_and_what_is_unknown_skipped() {
     assert_eq!(cause(&bytes).cause, Cause::Size { kind: TYPE_BULK_BEGIN, size: 1 });
     let mut bytes = stream(&[]);
     put_record(&mut bytes, 0x7000, &[0; 65_535]);
-    put_bulk_begin(&mut bytes);
+    put_bulk_begin(&mut bytes, 0);
     let unknown = Item::Record(Record::Unknown(0x7000));
-    assert_eq!(decoded(bytes.chunks(1000)), (vec![unknown, Item::BulkBegin], None));
+    assert_eq!(decoded(bytes.chunks(1000)), (vec![unknown, Item::BulkBegin(0)], None));
 }
 
 /// The bytes of docs/fw-sync.md.
@@ -132,7 +132,7 @@ fn the_document_has_an_example() {
     let example = [
         items()[0].clone(),
         items()[1].clone(),
-        Item::BulkBegin,
+        Item::BulkBegin(1),
         Item::Record(Record::State(Box::new(state(4)))),
         Item::BulkEnd(1),
         Item::Gone(key(6)),

@@ -68,11 +68,11 @@ fn incoming(text: &mut String, incoming: &SyncInStatus) {
     }
     line(text, "lag, by both clocks", &format!("{} ms", incoming.lag_ms));
     let bulk = match (incoming.is_bulk, incoming.bulk_count) {
-        (true, _) => "under way",
-        (false, 0) => "not come to the end",
-        (false, _) => "done",
+        (true, _) => format!("{} states are under way", incoming.bulk_state_count),
+        (false, 0) => "not come to the end".to_owned(),
+        (false, _) => "done".to_owned(),
     };
-    line(text, "bulk", bulk);
+    line(text, "bulk", &bulk);
     line(text, "made", &incoming.inserted_count.to_string());
     line(text, "updated", &incoming.updated_count.to_string());
     line(text, "ended", &incoming.deleted_count.to_string());

@@ -247,7 +247,7 @@ fn after_a_cut_both_have_the_same_again() {
     assert!(error.contains("byte 0"), "{error}");
     let mut nested = session(&two, IN).expect("accepted");
     let mut bytes = begun();
-    [(); 2].iter().for_each(|()| stream::put_bulk_begin(&mut bytes));
+    [(); 2].iter().for_each(|()| stream::put_bulk_begin(&mut bytes, 0));
     nested.write_all(&bytes).expect("sent");
     wait_until("so is a bulk in a bulk", || {
         let error = status(&two).incoming.last_error.unwrap_or_default();
