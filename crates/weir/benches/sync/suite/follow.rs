@@ -40,20 +40,21 @@ fn pair(settings: &Settings, cancel: &Cancel, count: u64) -> Result<Pair> {
 }
 
 /// Whether the second firewall has all that the first one has to send.
-fn is_in_step(bed: &Bed) -> Result<bool> {
+pub(super) fn is_in_step(bed: &Bed) -> Result<bool> {
     let out = status(bed.netns(FIRST))?.out;
     let has_bulk = out.is_live && out.bulk_count > 0 && out.bulk_percent.is_none();
     Ok(has_bulk && out.unacknowledged_count == 0 && out.waiting_count == 0)
 }
 
-fn flow_count(settings: &Settings, time: Duration) -> u64 {
+/// What comes in a time.
+pub(super) fn count_in(time: Duration, rate_pps: u32) -> u64 {
     let time_ms = time.as_secs() * 1000 + u64::from(time.subsec_millis());
-    u64::from(settings.new_flows_pps) * time_ms / 1000
+    u64::from(rate_pps) * time_ms / 1000
 }
 
 /// New flows for the time of a sample.
 pub(super) fn new_flows(settings: &Settings, cancel: &Cancel) -> Result<Found> {
-    let count = flow_count(settings, settings.sample);
+    let count = count_in(settings.sample, settings.new_flows_pps);
     let pair = pair(settings, cancel, count)?;
     let mut generating = pair.bed.generate(count, settings.new_flows_pps)?;
     wait_until("a flow", cancel, || Ok(pair.bed.states(FIRST)? > 0))?;
@@ -69,20 +70,24 @@ pub(super) fn new_flows(settings: &Settings, cancel: &Cancel) -> Result<Found> {
     wait_until("both in step", cancel, || is_in_step(&pair.bed))?;
     let [first, second] = [FIRST, SECOND].map(|which| pair.bed.states(which));
     let (first, second) = (first? as f64, second? as f64);
-    lags_ms.sort_unstable();
-    let lag_ms = lags_ms.get(lags_ms.len() * 99 / 100).ok_or("nobody has looked")?;
     Ok(Found {
         rate_pps: first / took.as_secs_f64(),
-        // Less than this is not seen.
-        lag_ms: (*lag_ms as f64).max(1.0),
+        lag_ms: percentile_99(lags_ms)?,
         kept_share: (second / first).min(first / second),
     })
+}
+
+/// What 99 of 100 lags do not pass; less than 1 ms is not seen.
+pub(super) fn percentile_99(mut lags_ms: Vec<u64>) -> Result<f64> {
+    lags_ms.sort_unstable();
+    let lag_ms = lags_ms.get(lags_ms.len() * 99 / 100).ok_or("nobody has looked")?;
+    Ok((*lag_ms as f64).max(1.0))
 }
 
 /// New flows while the process that carries states does not run: how long it takes from when it
 /// runs again until both have the same number of states.
 pub(super) fn after_a_pause(settings: &Settings, cancel: &Cancel) -> Result<Duration> {
-    let count = flow_count(settings, settings.pause);
+    let count = count_in(settings.pause, settings.new_flows_pps);
     let pair = pair(settings, cancel, count)?;
     pair.sending.signal(Signal::SIGSTOP)?;
     let mut generating = pair.bed.generate(count, settings.new_flows_pps)?;

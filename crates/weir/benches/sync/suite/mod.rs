@@ -8,6 +8,7 @@ mod bed;
 mod boxes;
 mod bulk;
 mod follow;
+mod load;
 pub(crate) mod rows;
 pub(crate) mod show;
 mod takeover;
@@ -21,8 +22,9 @@ use weir_machine::cancel::Cancel;
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
 use rows::{
-    BULK, BULK_RATE, CATCH_UP, DEATH, DEATH_KEPT, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG,
-    NEW_RATE, UNDISTURBED, UNDISTURBED_KEPT,
+    BULK, BULK_RATE, CATCH_UP, COST, COST_CONTROL, DEATH, DEATH_KEPT, FLOOD_CHANGES, FLOOD_LAG,
+    FLOOD_RATE, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG, NEW_RATE, UNDISTURBED,
+    UNDISTURBED_KEPT,
 };
 use takeover::Why;
 
@@ -42,6 +44,14 @@ pub(crate) struct Settings {
     pub(crate) new_flows_pps: u32,
     /// For how long the process that carries states is stopped.
     pub(crate) pause: Duration,
+    /// Flows that are known.
+    pub(crate) known_count: u32,
+    /// New flows per second of a flood.
+    pub(crate) flood_pps: u32,
+    /// Connections that end meanwhile.
+    pub(crate) connection_count: u32,
+    /// How long known flows, and a flood, are sent.
+    pub(crate) load: Duration,
     /// Connections that go over to the second firewall.
     pub(crate) transfer_count: u32,
     /// What is measured: [`rows::ROWS`], or some of them.
@@ -92,6 +102,18 @@ pub(crate) fn run(
         }
         if settings.wants(&[CATCH_UP]) {
             add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
+        }
+        if settings.wants(&[COST, COST_CONTROL]) {
+            let load::Costs { synchronised_ns, alone_ns: [before, after] } =
+                load::costs(settings, cancel)?;
+            add(COST, synchronised_ns * 2.0 / (before + after));
+            add(COST_CONTROL, after / before);
+        }
+        if settings.wants(&[FLOOD_RATE, FLOOD_LAG, FLOOD_CHANGES]) {
+            let found = load::flood(settings, cancel)?;
+            add(FLOOD_RATE, found.rate_share);
+            add(FLOOD_LAG, found.lag_ms);
+            add(FLOOD_CHANGES, found.changes_share);
         }
         for (why, pause, kept) in [
             (Why::Never, UNDISTURBED, UNDISTURBED_KEPT),

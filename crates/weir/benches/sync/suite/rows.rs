@@ -9,6 +9,13 @@ use crate::limits::{self, Limit, RowSpec};
 pub(crate) const BULK_STATES: u32 = 10_000_000;
 /// New flows per second that a second firewall follows.
 pub(crate) const NEW_FLOWS_PPS: u32 = 200_000;
+/// Flows whose packets cost the first firewall no more because it has a second one.
+pub(crate) const KNOWN_FLOWS: u32 = 5_000_000;
+/// New flows per second of a flood, and connections that end meanwhile.
+pub(crate) const FLOOD_PPS: u32 = 1_000_000;
+pub(crate) const CONNECTIONS: u32 = 10_000;
+/// For how long both are sent.
+pub(crate) const LOAD: Duration = Duration::from_secs(5);
 /// Connections that go over to the second firewall.
 pub(crate) const TRANSFERS: u32 = 1000;
 /// For how long the process that carries states is stopped.
@@ -20,6 +27,11 @@ pub(crate) const NEW_RATE: &str = "new_flows";
 pub(crate) const NEW_LAG: &str = "new_flows_lag";
 pub(crate) const NEW_KEPT: &str = "new_flows_kept";
 pub(crate) const CATCH_UP: &str = "catch_up";
+pub(crate) const COST: &str = "known_cost";
+pub(crate) const COST_CONTROL: &str = "known_cost_control";
+pub(crate) const FLOOD_RATE: &str = "flood";
+pub(crate) const FLOOD_LAG: &str = "flood_lag";
+pub(crate) const FLOOD_CHANGES: &str = "flood_changes";
 pub(crate) const UNDISTURBED: &str = "undisturbed";
 pub(crate) const UNDISTURBED_KEPT: &str = "undisturbed_kept";
 pub(crate) const HANDOVER: &str = "handover";
@@ -47,6 +59,31 @@ pub(crate) const ROWS: &[RowSpec] = &[
         "new answered flows while `to` is stopped for five seconds: until both have all",
         "s",
         Limit::AtMost(10.0),
+    ),
+    row(
+        COST,
+        "5,000,000 known flows: CPU time for each packet, against that without synchronisation",
+        "ratio",
+        Limit::AtMost(1.03),
+    ),
+    row(COST_CONTROL, "the same: without it after that, against before", "ratio", Limit::None),
+    row(
+        FLOOD_RATE,
+        "1,000,000 unanswered flows a second: let through, against without synchronisation",
+        "ratio",
+        Limit::AtLeast(0.9),
+    ),
+    row(
+        FLOOD_LAG,
+        "the same: lag of the second firewall, 99 % of looks",
+        "ms",
+        Limit::AtMost(1000.0),
+    ),
+    row(
+        FLOOD_CHANGES,
+        "the same: ends of 10,000 connections that have come",
+        "share",
+        Limit::AtLeast(1.0),
     ),
     row(UNDISTURBED, "1,000 connections: the longest wait for an answer", "ms", Limit::None),
     row(UNDISTURBED_KEPT, "the same: connections without a failure", "share", Limit::None),

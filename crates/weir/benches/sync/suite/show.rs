@@ -12,6 +12,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     limits::table(&outcome.machine, HEAD, &outcome.rows, |unit, value| match unit {
         "states/s" | "flows/s" => format!("{:.1} k/s", value / 1e3),
         "ms" => format!("{value:.0} ms"),
+        "ratio" => format!("{value:.3}"),
         "s" => format!("{value:.2} s"),
         _ => format!("{:.4} %", value * 100.0),
     })

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use suite::rows::{
-    BULK, BULK_RATE, BULK_STATES, DEATH_KEPT, HANDOVER_KEPT, NEW_FLOWS_PPS, NEW_KEPT, PAUSE,
-    TRANSFERS, selected,
+    BULK, BULK_RATE, BULK_STATES, CONNECTIONS, DEATH_KEPT, FLOOD_CHANGES, FLOOD_PPS, HANDOVER_KEPT,
+    KNOWN_FLOWS, LOAD, NEW_FLOWS_PPS, NEW_KEPT, PAUSE, TRANSFERS, selected,
 };
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
@@ -30,6 +30,10 @@ fn the_benchmark_runs_and_reports() {
         state_count: BULK_STATES / 500,
         new_flows_pps: NEW_FLOWS_PPS / 40,
         pause: PAUSE / 10,
+        known_count: KNOWN_FLOWS / 500,
+        flood_pps: FLOOD_PPS / 100,
+        connection_count: CONNECTIONS / 10,
+        load: LOAD / 10,
         transfer_count: TRANSFERS / 50,
         rows: selected(&[]).expect("rows"),
         weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
@@ -47,7 +51,7 @@ fn the_benchmark_runs_and_reports() {
         assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
         assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
     }
-    for kept in [NEW_KEPT, HANDOVER_KEPT, DEATH_KEPT] {
+    for kept in [NEW_KEPT, HANDOVER_KEPT, DEATH_KEPT, FLOOD_CHANGES] {
         assert_eq!(entry(&json, kept)["value"].as_f64(), Some(1.0), "{table}");
     }
 }

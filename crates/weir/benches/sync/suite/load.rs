@@ -1,0 +1,120 @@
+//! What it costs the first firewall to keep the second one in step: CPU time for each packet of
+//! flows that are known, and what it lets through of a flood.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use weir_machine::cancel::Cancel;
+
+use super::bed::{Bed, Flows};
+use super::boxes::{FIRST, Process, SECOND, status};
+use super::bulk::fill;
+use super::follow::{count_in, is_in_step, percentile_99};
+use super::{Result, Settings, wait, wait_until};
+
+/// How often is looked how far behind the second firewall is.
+const LOOK: Duration = Duration::from_millis(20);
+/// From the first packet until a rate is steady.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Room for states of flows that were not asked for.
+const SPARE_STATES: u64 = 100_000;
+
+/// CPU time of the thread that handles packets, for each of them, ns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Costs {
+    /// States go to the second firewall.
+    pub(super) synchronised_ns: f64,
+    /// They do not, before and after that.
+    pub(super) alone_ns: [f64; 2],
+}
+
+/// Packets of flows that are known, with and without synchronisation.
+pub(super) fn costs(settings: &Settings, cancel: &Cancel) -> Result<Costs> {
+    let count = settings.known_count;
+    let bed = Bed::new(settings, u64::from(count) + SPARE_STATES)?;
+    fill(&bed, Flows::Datagrams.states(count), cancel)?;
+    let thread = bed.thread()?;
+    let (_sink, _serving) = (bed.sink()?, bed.serve(SECOND)?);
+    let cost_ns = || cost_ns(&bed, thread, settings, cancel);
+    let before = cost_ns()?;
+    let sending = bed.send(FIRST)?;
+    wait_until("both in step", cancel, || is_in_step(&bed))?;
+    let synchronised_ns = cost_ns()?;
+    drop(sending);
+    wait_until("the end of a session", cancel, || Ok(!status(bed.netns(FIRST))?.out.is_live))?;
+    Ok(Costs { synchronised_ns, alone_ns: [before, cost_ns()?] })
+}
+
+fn cost_ns(bed: &Bed, thread: i32, settings: &Settings, cancel: &Cancel) -> Result<f64> {
+    let _generating = bed.generate_all(Flows::Datagrams, settings.known_count)?;
+    let start = bed.received()?;
+    wait_until("a packet", cancel, || Ok(bed.received()? > start))?;
+    wait(SETTLE, cancel)?;
+    let (packets, time_ns) = (bed.received()?, run_time_ns(thread)?);
+    wait(settings.load, cancel)?;
+    wait_until("more packets", cancel, || Ok(bed.received()? > packets))?;
+    let time_ns = run_time_ns(thread)? - time_ns;
+    Ok(time_ns.max(1) as f64 / (bed.received()? - packets) as f64)
+}
+
+/// For how long a thread has run (Documentation/scheduler/sched-stats.rst).
+fn run_time_ns(thread: i32) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{thread}/schedstat"))?;
+    Ok(text.split(' ').next().ok_or("a time")?.parse()?)
+}
+
+/// What was found in a flood.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flooded {
+    /// What the first firewall has let through, of what it does without synchronisation.
+    pub(super) rate_share: f64,
+    /// How far the second firewall was behind.
+    pub(super) lag_ms: f64,
+    /// Connections that have ended there, of those that have at the first one.
+    pub(super) changes_share: f64,
+}
+
+/// A flood of flows that nobody answers, beside connections that end.
+pub(super) fn flood(settings: &Settings, cancel: &Cancel) -> Result<Flooded> {
+    let count = settings.connection_count;
+    let flood = count_in(settings.load, settings.flood_pps);
+    let bed = Bed::new(settings, flood + u64::from(count) + SPARE_STATES)?;
+    fill(&bed, Flows::Connections.states(count), cancel)?;
+    bed.thread()?;
+    let (_sink, _serving) = (bed.sink()?, bed.serve(SECOND)?);
+    let alone_pps = let_through(&bed, settings, cancel, &mut Vec::new())?;
+    bed.forget_flood()?;
+    let _sending = bed.send(FIRST)?;
+    wait_until("both in step", cancel, || is_in_step(&bed))?;
+    let (mut ending, mut lags_ms) = (bed.end_connections(count, settings.load)?, Vec::new());
+    let synchronised_pps = let_through(&bed, settings, cancel, &mut lags_ms)?;
+    wait_until("the last end", cancel, || ending.has_ended())?;
+    bed.drain()?;
+    bed.forget_flood()?;
+    let [first, second] = [FIRST, SECOND].map(|which| bed.closing(which));
+    let (first, second) = (first? as f64, second? as f64);
+    Ok(Flooded {
+        rate_share: synchronised_pps / alone_pps,
+        lag_ms: percentile_99(lags_ms)?,
+        changes_share: (second / first).min(first / second),
+    })
+}
+
+/// Packets of a flood that come through in a second; how far the second firewall is behind.
+fn let_through(
+    bed: &Bed,
+    settings: &Settings,
+    cancel: &Cancel,
+    lags_ms: &mut Vec<u64>,
+) -> Result<f64> {
+    let start = bed.passed()?;
+    let mut generating: Process = bed.flood(settings.flood_pps, settings.load)?;
+    wait_until("a packet", cancel, || Ok(bed.passed()? > start))?;
+    let (packets, begin) = (bed.passed()?, Instant::now());
+    while !generating.has_ended()? {
+        lags_ms.push(status(bed.netns(FIRST))?.out.lag_ms);
+        wait(LOOK, cancel)?;
+    }
+    let passed = bed.passed()? - packets;
+    Ok(passed.max(1) as f64 / begin.elapsed().as_secs_f64())
+}
