@@ -36,6 +36,7 @@ mod tests;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use libbpf_rs::{MapCore as _, MapHandle};
 
@@ -77,7 +78,9 @@ pub struct Firewall {
     /// The kernel's number of it.
     ingress_id: u32,
     tcx: tcx::Programs,
-    second: OwnedFd,
+    /// The second stage's, once an exit was opened: until then nobody needs it, and the verifier
+    /// takes its time.
+    second: OnceLock<OwnedFd>,
     sweep: OwnedFd,
     exits: MapHandle,
     log: MapHandle,

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::OnceLock;
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore as _, MapHandle, MapType};
@@ -193,15 +194,10 @@ impl Firewall {
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
         // What is attached nowhere, and at no exit, went with the process that loaded it.
-        let missing: Vec<&str> = [SWEEP, SECOND]
-            .into_iter()
-            .filter(|name| *name == SWEEP || running(name).is_none())
-            .collect();
-        let mut loaded = load::load_again(&missing, &maps)?.into_iter();
-        let sweep = loaded.next().ok_or(MISSING)?;
+        let sweep = load::load_again(&[SWEEP], &maps)?.pop().ok_or(MISSING)?;
         let second = match running(SECOND) {
-            Some(found) => fd_of(found)?,
-            None => loaded.next().ok_or(MISSING)?,
+            Some(found) => OnceLock::from(fd_of(found)?),
+            None => OnceLock::new(),
         };
         let programs = tcx::Programs::default();
         for name in tcx::names() {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapHandle, OpenObject};
@@ -164,7 +164,6 @@ fn lay_out(arena: &Arena, regions: &Regions, slots: Slots) -> Result<(), ArenaEr
 struct Programs {
     ingress: OwnedFd,
     egress: OwnedFd,
-    second: OwnedFd,
     sweep: OwnedFd,
     exits: MapHandle,
     log: MapHandle,
@@ -181,7 +180,6 @@ impl Programs {
         Ok(Self {
             ingress: object.program(INGRESS)?,
             egress: object.program(tcx::EGRESS)?,
-            second: object.program(SECOND)?,
             sweep: object.program(SWEEP)?,
             exits: object.map_of_any_size(EXITS_MAP)?,
             log: object.map(LOG_MAP, 0)?,
@@ -198,7 +196,6 @@ impl Programs {
         let Self {
             ingress,
             egress,
-            second,
             sweep,
             exits,
             log,
@@ -216,7 +213,7 @@ impl Programs {
             ingress,
             ingress_id,
             tcx: programs,
-            second,
+            second: OnceLock::new(),
             sweep,
             exits,
             log,
@@ -251,8 +248,8 @@ pub(super) fn prepare(
     address: u64,
 ) -> libbpf_rs::Result<()> {
     for mut program in opened.progs_mut() {
-        let is_late = tcx::LATE.iter().any(|name| program.name() == *name);
-        if is_late || program.name() == REHEARSAL {
+        let mut late = tcx::LATE.iter().chain(&[SECOND, REHEARSAL]);
+        if late.any(|name| program.name() == *name) {
             program.set_autoload(false);
         }
     }

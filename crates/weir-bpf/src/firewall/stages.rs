@@ -6,13 +6,13 @@
 //! without the program that judges them.
 
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore as _, MapFlags};
 
-use super::Firewall;
 use super::layout::{INTERFACE_COUNT_MAX, STAGES_MAP, STAGES_ONE, STAGES_TWO, control};
+use super::{AdoptError, Firewall, SECOND, adopt, load};
 use crate::sys;
 
 /// In how many stages packets are judged.
@@ -96,15 +96,33 @@ impl Firewall {
         self.exits.delete(&slot.to_ne_bytes()).map_err(io::Error::other)
     }
 
-    /// Sets the interface by which frames leave for a slot.
+    /// Whether an exit was opened before, or is: those of other slots cost no load then.
+    #[must_use]
+    pub fn has_exits(&self) -> bool {
+        self.second.get().is_some()
+    }
+
+    /// The second stage's program, which is loaded if it is not.
+    fn second(&self) -> io::Result<&OwnedFd> {
+        if let Some(second) = self.second.get() {
+            return Ok(second);
+        }
+        let again = || load::load_again(&[SECOND], &self.maps()?)?.pop().ok_or(adopt::MISSING);
+        let loaded: Result<OwnedFd, AdoptError> = again();
+        let second = loaded.map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(self.second.get_or_init(|| second))
+    }
+
+    /// Sets the interface by which frames leave for a slot. The first time, the program of the
+    /// second stage is loaded, which takes some tenths of a second.
     ///
     /// # Errors
     /// What the kernel returned: there is no such interface in the calling thread's network
-    /// namespace, or no memory.
+    /// namespace, or no memory, or it refuses the program.
     pub fn open_exit(&self, slot: u32, ifindex: u32) -> io::Result<()> {
         let mut value = [0; EXIT_BYTES];
         value[..4].copy_from_slice(&ifindex.to_ne_bytes());
-        value[4..].copy_from_slice(&self.second.as_raw_fd().to_ne_bytes());
+        value[4..].copy_from_slice(&self.second()?.as_raw_fd().to_ne_bytes());
         let updated = self.exits.update(&slot.to_ne_bytes(), &value, MapFlags::ANY);
         updated.map_err(io::Error::other)
     }

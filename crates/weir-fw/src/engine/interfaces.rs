@@ -445,7 +445,10 @@ impl Interfaces {
                 return;
             }
         }
-        self.open_exits(firewall);
+        // Until there are to be two stages, there are none.
+        if firewall.has_exits() {
+            self.open_exits(firewall);
+        }
     }
 
     /// The interface that a slot's exit belongs to.
@@ -470,7 +473,7 @@ impl Interfaces {
     }
 
     /// Opens the exits that are missing. What fails is an interface that has just gone, or is why
-    /// there is one stage (`forbids_two`).
+    /// there is one stage (`lacks_exit`).
     fn open_exits(&self, firewall: &Firewall) {
         for (number, slot) in (1..SLOT_COUNT).zip(1_u32..) {
             let Some(ifindex) = self.exit_of(number) else { continue };
@@ -481,18 +484,22 @@ impl Interfaces {
     }
 
     /// What about the interfaces makes two stages wrong.
-    pub(super) fn forbids_two(&self, firewall: &Firewall) -> Option<String> {
-        for (number, known) in self.all().filter(|(_, known)| known.ifindex != 0) {
-            let slot = u32::try_from(number).unwrap_or(0);
-            if known.path == Some(Path::Generic) {
-                return Some(format!("interface {} is in generic mode", known.name));
-            }
-            let exit = firewall.exit(slot).ok().flatten();
-            if known.takes_redirected && exit != self.exit_of(number) {
-                return Some(format!("interface {} has no exit", known.name));
-            }
-        }
-        None
+    pub(super) fn forbids_two(&self) -> Option<String> {
+        let is_generic = |known: &Known| known.ifindex != 0 && known.path == Some(Path::Generic);
+        let (_, known) = self.all().find(|(_, known)| is_generic(known))?;
+        Some(format!("interface {} is in generic mode", known.name))
+    }
+
+    /// Opens the exits that are missing; says which interface has none then.
+    pub(super) fn lacks_exit(&self, firewall: &Firewall) -> Option<String> {
+        self.open_exits(firewall);
+        let mut taking =
+            self.all().filter(|(_, known)| known.ifindex != 0 && known.takes_redirected);
+        let (_, known) = taking.find(|(number, _)| {
+            let slot = u32::try_from(*number).unwrap_or(0);
+            firewall.exit(slot).ok().flatten() != self.exit_of(*number)
+        })?;
+        Some(format!("interface {} has no exit", known.name))
     }
 
     /// `struct weir_fw_interface`.

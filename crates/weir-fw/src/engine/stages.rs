@@ -164,6 +164,7 @@ impl Engine {
             are_groups_small,
         };
         let reason = self.forbids_two(ways).or_else(|| load.reason());
+        let reason = reason.or_else(|| self.interfaces.lacks_exit(&self.firewall));
         let target = if reason.is_some() { Stages::One } else { Stages::Two };
         self.stages.reason = reason;
         let done = self.firewall.set_stages(target, || ways.are_known());
@@ -187,7 +188,7 @@ impl Engine {
         if arena.read32(active + image::FLAGS) & image_flags::STAGES == 0 {
             return Some("a rule answers what it blocks, or chooses a routing table".to_owned());
         }
-        if let Some(reason) = self.interfaces.forbids_two(&self.firewall) {
+        if let Some(reason) = self.interfaces.forbids_two() {
             return Some(reason);
         }
         match &self.stages.fork {
