@@ -26,7 +26,7 @@ use crate::sync::{self, State};
 
 /// Between two looks, if nothing is to be done; and at least so many times what a look takes.
 const LOOK: Duration = Duration::from_millis(20);
-const LOOK_FACTOR: u32 = 4;
+const LOOK_FACTOR: u32 = 9;
 /// Marks come at least so often, and what numbers stand for is looked at.
 const SECOND: Duration = Duration::from_secs(1);
 /// With so much unwritten nothing is added.

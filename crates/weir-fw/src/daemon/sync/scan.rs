@@ -1,7 +1,6 @@
 //! Where in the state table something is to be sent: slots with a mark, and, for a bulk, all of
 //! them. It reads control words and times, and changes nothing.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -78,11 +77,41 @@ impl Table {
     }
 }
 
+/// Pieces of the table: a bit for each.
+#[derive(Debug, Default)]
+struct Pieces(Vec<u64>);
+
+impl Pieces {
+    fn insert(&mut self, piece: u32) {
+        let word = piece as usize / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (piece % 64);
+    }
+
+    fn extend(&mut self, pieces: impl Iterator<Item = u32>) {
+        pieces.for_each(|piece| self.insert(piece));
+    }
+
+    /// In ascending order.
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..).step_by(64).zip(&self.0).flat_map(|(first, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(first + bit)
+            })
+        })
+    }
+}
+
 /// Looks for marks.
 #[derive(Debug)]
 pub(super) struct Scanner {
     /// Pieces of the table that are to be looked at.
-    pieces: BTreeSet<u32>,
+    pieces: Pieces,
     /// The next piece while everything is looked at, in parts; all before it are in `pieces`.
     everywhere: Option<u32>,
     /// When that began; `None`: a bulk does it.
@@ -91,14 +120,14 @@ pub(super) struct Scanner {
 
 impl Scanner {
     pub(super) fn new() -> Self {
-        Self { pieces: BTreeSet::new(), everywhere: None, full_at: Some(Instant::now()) }
+        Self { pieces: Pieces::default(), everywhere: None, full_at: Some(Instant::now()) }
     }
 
     /// A bulk begins, which passes what is marked so far: only what changes from now on, and what
     /// it leaves out ([`Self::put_back`]), is found until it ends.
     pub(super) fn begin_bulk(&mut self, firewall: &Firewall) {
         firewall.take_hints(|_| {});
-        self.pieces.clear();
+        self.pieces = Pieces::default();
         (self.everywhere, self.full_at) = (None, None);
     }
 
@@ -121,8 +150,8 @@ impl Scanner {
             self.everywhere = (end < all).then_some(end);
         }
         let (table, mut due, mut old_count) = (Table::of(firewall), Due::default(), 0);
-        let mut again = BTreeSet::new();
-        for piece in std::mem::take(&mut self.pieces) {
+        let mut again = Pieces::default();
+        for piece in std::mem::take(&mut self.pieces).iter() {
             if due.slots.len() >= count_max {
                 again.insert(piece);
                 continue;
@@ -214,5 +243,18 @@ impl Bulk {
         };
         let all = u64::from(table.ready.bucket_count) + u64::from(table.ready.overflow_count);
         u8::try_from(u64::from(passed) * 100 / all.max(1)).unwrap_or(100).min(100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_there_once_and_in_order() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.iter().next(), None);
+        pieces.extend([700, 63, 0, 64, 63, 1].into_iter());
+        assert_eq!(pieces.iter().collect::<Vec<_>>(), [0, 1, 63, 64, 700]);
     }
 }
