@@ -11,6 +11,7 @@
 #include <weir/fw/index.h>
 #include <weir/fw/request.h>
 #include <weir/fw/scratch.h>
+#include <weir/fw/touch.h>
 
 /* Of what weir_copy_slot() does. */
 #define WEIR_COPY_DONE 0
@@ -59,20 +60,6 @@ __noinline int weir_copy_slot(struct weir_fw_packet *key __arg_nonnull, __u32 sl
 	return result;
 }
 
-/* Asks for lines, and for what stands beside them: nobody waits for one alone. */
-static __always_inline void weir_copy_touch(const __u32 *slots, __u32 count)
-{
-	__u32 touched = 0, i;
-
-	for (i = 0; i < WEIR_SWEEP_SLOTS_MAX; i++) {
-		if (i >= count)
-			break;
-		touched += weir_read_once(weir_state_line(slots[i])->control);
-		touched += weir_read_once(weir_account_at(slots[i])->packets_rule[0]);
-	}
-	asm volatile("" ::"r"(touched));
-}
-
 /* Copies what stands in the slots that follow the request. Returns how many of them are done. */
 __noinline __u32 weir_copy(struct xdp_md *ctx, struct weir_fw_sweep *r __arg_nonnull)
 {
@@ -87,7 +74,7 @@ __noinline __u32 weir_copy(struct xdp_md *ctx, struct weir_fw_sweep *r __arg_non
 	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT + sizeof(*r), slots,
 			       WEIR_SWEEP_SLOTS_MAX * sizeof(*slots)))
 		return 0;
-	weir_copy_touch(slots, count);
+	weir_touch_slots(slots, count);
 	/* Read again, so that the verifier does not go on from each count by itself. */
 	count = weir_read_once(r->to);
 	for (i = 0; i < WEIR_SWEEP_SLOTS_MAX && weir_fw_may_loop; i++) {

@@ -15,6 +15,7 @@
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/touch.h>
 #include <weir/fw/update.h>
 
 /* What of a control word a request may say. */
@@ -247,14 +248,11 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 	return result;
 }
 
-/*
- * Asks for the buckets that requests are about, and for what stands beside them: nobody waits for
- * one alone.
- */
+/* Asks for the buckets that requests are about; gives how many requests there are. */
 __noinline int weir_restore_touch(struct xdp_md *ctx, struct weir_fw_scratch *scratch __arg_nonnull,
 				  __u32 ruleset)
 {
-	__u32 *homes = (__u32 *)scratch->answer, i, at = WEIR_SWEEP_AT, touched = 0;
+	__u32 *homes = (__u32 *)scratch->answer, i, at = WEIR_SWEEP_AT;
 	struct weir_fw_sweep *r = &scratch->sweep;
 	__u32 count = r->to;
 
@@ -266,15 +264,8 @@ __noinline int weir_restore_touch(struct xdp_md *ctx, struct weir_fw_scratch *sc
 		homes[i] = weir_state_bucket(scratch->quoted.hash);
 		at += sizeof(*r);
 	}
-	count = i;
-	for (i = 0; i < WEIR_SWEEP_GROUP_MAX; i++) {
-		if (i >= count)
-			break;
-		touched += weir_read_once(weir_state_line(homes[i])->control);
-		touched += weir_read_once(weir_account_at(homes[i])->packets_rule[0]);
-	}
-	asm volatile("" ::"r"(touched));
-	return count;
+	weir_touch_slots(homes, i);
+	return i;
 }
 
 /* One request after the other, as long as they stand there. */

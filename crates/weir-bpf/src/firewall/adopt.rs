@@ -158,8 +158,13 @@ impl Firewall {
         Ok(was_there)
     }
 
+    /// Loads a program that was not needed so far, over the memory of the others.
+    pub(super) fn load_late(&self, name: &str) -> Result<OwnedFd, AdoptError> {
+        Ok(load::load_again(name, &self.maps()?)?)
+    }
+
     /// The maps of the ingress program, by name.
-    pub(super) fn maps(&self) -> Result<Vec<(String, MapHandle)>, AdoptError> {
+    fn maps(&self) -> Result<Vec<(String, MapHandle)>, AdoptError> {
         let all = programs();
         let ingress = all.iter().find(|found| found.id == self.ingress_id);
         maps(&ingress.ok_or(MISSING)?.map_ids)
@@ -194,7 +199,7 @@ impl Firewall {
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
         // What is attached nowhere, and at no exit, went with the process that loaded it.
-        let sweep = load::load_again(&[SWEEP], &maps)?.pop().ok_or(MISSING)?;
+        let sweep = load::load_again(SWEEP, &maps)?;
         let second = match running(SECOND) {
             Some(found) => OnceLock::from(fd_of(found)?),
             None => OnceLock::new(),
@@ -231,7 +236,7 @@ impl Firewall {
 fn ingress_again(
     theirs: &[(String, MapHandle)],
 ) -> Result<(OwnedFd, Vec<(String, MapHandle)>), AdoptError> {
-    let ingress = load::load_again(&[INGRESS], theirs)?.pop().ok_or(MISSING)?;
+    let ingress = load::load_again(INGRESS, theirs)?;
     let id = sys::program_id(ingress.as_fd()).map_err(AdoptError::Query)?;
     let found = programs().into_iter().find(|found| found.id == id).ok_or(MISSING)?;
     Ok((ingress, maps(&found.map_ids)?))

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 
 use super::tcx::{Framing, Program, Side};
-use super::{AdoptError, Firewall, adopt, load};
+use super::{AdoptError, Firewall};
 use crate::sys;
 
 /// Why a program could not be attached to an interface's traffic control, or detached.
@@ -31,9 +31,7 @@ impl Firewall {
         if let Some(program) = loaded.iter().find(|program| program.name == name) {
             return Ok(program.clone());
         }
-        let fd = load::load_again(&[name], &self.maps()?)?.pop();
-        let fd = fd.ok_or(adopt::MISSING)?;
-        let program = Program::new(name, fd).map_err(AdoptError::Query)?;
+        let program = Program::new(name, self.load_late(name)?).map_err(AdoptError::Query)?;
         loaded.push(program.clone());
         Ok(program)
     }

@@ -310,25 +310,22 @@ fn describe(arena: &Arena, regions: &Regions, slots: Slots) {
     }
 }
 
-/// Loads some of the programs on maps that run already.
-pub(super) fn load_again(
-    entry_names: &[&str],
-    maps: &[(String, MapHandle)],
-) -> Result<Vec<OwnedFd>, LoadError> {
+/// Loads one of the programs on maps that run already.
+pub(super) fn load_again(name: &str, maps: &[(String, MapHandle)]) -> Result<OwnedFd, LoadError> {
     let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |opened| {
         for mut program in opened.progs_mut() {
-            let is_entry = entry_names.iter().any(|name| program.name() == *name);
-            program.set_autoload(is_entry);
+            let is_it = program.name() == name;
+            program.set_autoload(is_it);
         }
         for mut map in opened.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            if let Some((_, handle)) = maps.iter().find(|(theirs, _)| same_map(&name, theirs)) {
+            let ours = map.name().to_string_lossy().into_owned();
+            if let Some((_, handle)) = maps.iter().find(|(theirs, _)| same_map(&ours, theirs)) {
                 map.reuse_fd(handle.as_fd())?;
             }
         }
         Ok(())
     })?;
-    entry_names.iter().map(|name| object.program(name)).collect()
+    object.program(name)
 }
 
 /// Whether the kernel's name of a map, which has at most 15 bytes, is that of an object file's.

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use super::{AdoptError, Firewall, REHEARSAL, Verdict, adopt, load};
+use super::{AdoptError, Firewall, REHEARSAL, Verdict};
 
 /// The program that does it, over the memory of a firewall.
 #[derive(Debug)]
@@ -16,8 +16,7 @@ impl Firewall {
     /// # Errors
     /// [`AdoptError`] if the kernel refuses it, or does not tell which memory the others use.
     pub fn rehearsal(&self) -> Result<Rehearsal, AdoptError> {
-        let mut loaded = load::load_again(&[REHEARSAL], &self.maps()?)?;
-        loaded.pop().map(Rehearsal).ok_or(adopt::MISSING)
+        self.load_late(REHEARSAL).map(Rehearsal)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::layout::{INTERFACE_COUNT_MAX, STAGES_MAP, STAGES_ONE, STAGES_TWO, control};
-use super::{AdoptError, Firewall, SECOND, adopt, load};
+use super::{Firewall, SECOND};
 use crate::sys;
 
 /// In how many stages packets are judged.
@@ -107,8 +107,7 @@ impl Firewall {
         if let Some(second) = self.second.get() {
             return Ok(second);
         }
-        let again = || load::load_again(&[SECOND], &self.maps()?)?.pop().ok_or(adopt::MISSING);
-        let loaded: Result<OwnedFd, AdoptError> = again();
+        let loaded = self.load_late(SECOND);
         let second = loaded.map_err(|error| io::Error::other(error.to_string()))?;
         Ok(self.second.get_or_init(|| second))
     }

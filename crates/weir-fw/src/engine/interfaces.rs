@@ -440,14 +440,15 @@ impl Interfaces {
         if are_changed {
             // Next hops have slots.
             super::renew_next_hops(firewall);
-            // Without the wait for this an exit stays closed; see `open_exits`.
+            // Without the wait for this an exit stays closed; see `lacks_exit`.
             if firewall.wait_for_polls().is_err() {
                 return;
             }
         }
-        // Until there are to be two stages, there are none.
+        // Until there are to be two stages, there are none. What fails is an interface that has
+        // just gone, or is why there is one stage.
         if firewall.has_exits() {
-            self.open_exits(firewall);
+            let _ = self.lacks_exit(firewall);
         }
     }
 
@@ -472,17 +473,6 @@ impl Interfaces {
         are_changed
     }
 
-    /// Opens the exits that are missing. What fails is an interface that has just gone, or is why
-    /// there is one stage (`lacks_exit`).
-    fn open_exits(&self, firewall: &Firewall) {
-        for (number, slot) in (1..SLOT_COUNT).zip(1_u32..) {
-            let Some(ifindex) = self.exit_of(number) else { continue };
-            if firewall.exit(slot).ok().flatten().is_none() {
-                drop(firewall.open_exit(slot, ifindex));
-            }
-        }
-    }
-
     /// What about the interfaces makes two stages wrong.
     pub(super) fn forbids_two(&self) -> Option<String> {
         let is_generic = |known: &Known| known.ifindex != 0 && known.path == Some(Path::Generic);
@@ -490,16 +480,22 @@ impl Interfaces {
         Some(format!("interface {} is in generic mode", known.name))
     }
 
-    /// Opens the exits that are missing; says which interface has none then.
+    /// Opens the exits that are missing; says which interface has none then, though frames can be
+    /// redirected to it.
     pub(super) fn lacks_exit(&self, firewall: &Firewall) -> Option<String> {
-        self.open_exits(firewall);
-        let mut taking =
-            self.all().filter(|(_, known)| known.ifindex != 0 && known.takes_redirected);
-        let (_, known) = taking.find(|(number, _)| {
-            let slot = u32::try_from(*number).unwrap_or(0);
-            firewall.exit(slot).ok().flatten() != self.exit_of(*number)
-        })?;
-        Some(format!("interface {} has no exit", known.name))
+        let mut lacking = None;
+        for (number, known) in self.all().filter(|(_, known)| known.ifindex != 0) {
+            let slot = u32::try_from(number).unwrap_or(0);
+            let (there, right) = (firewall.exit(slot).ok().flatten(), self.exit_of(number));
+            let is_right = match (there, right) {
+                (None, Some(ifindex)) => firewall.open_exit(slot, ifindex).is_ok(),
+                _ => there == right,
+            };
+            if !is_right && known.takes_redirected && lacking.is_none() {
+                lacking = Some(format!("interface {} has no exit", known.name));
+            }
+        }
+        lacking
     }
 
     /// `struct weir_fw_interface`.

@@ -152,8 +152,19 @@ fn refusals_name_the_object_and_the_cause() {
         .unwrap();
 }
 
-#[test]
+/// Of devices that a kernel may not have.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn made_or_skipped(made: Result<(), NetlinkError>, what: &str) {
+    match made {
+        Ok(()) => {}
+        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
+            eprintln!("skipped: this kernel has no {what}");
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
 fn a_macvlan_has_another_address_and_a_parent() {
     let netns = namespace("macvlan");
     let made = netns.run(|| {
@@ -166,17 +177,10 @@ fn a_macvlan_has_another_address_and_a_parent() {
         assert_eq!((above.macvlan_parent, below.macvlan_parent), (Some(below.ifindex), None));
         Ok::<(), NetlinkError>(())
     });
-    match made.unwrap() {
-        Ok(()) => {}
-        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
-            eprintln!("skipped: this kernel has no macvlan devices (CONFIG_MACVLAN)");
-        }
-        Err(error) => panic!("{error}"),
-    }
+    made_or_skipped(made.unwrap(), "macvlan devices (CONFIG_MACVLAN)");
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 fn a_vlan_is_on_its_parent_and_may_have_another_one_on_it() {
     let netns = namespace("vlan");
     let made = netns.run(|| {
@@ -190,11 +194,5 @@ fn a_vlan_is_on_its_parent_and_may_have_another_one_on_it() {
         assert_eq!(vlans.map(|vlan| vlan.id), [100, 200]);
         Ok::<(), NetlinkError>(())
     });
-    match made.unwrap() {
-        Ok(()) => {}
-        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
-            eprintln!("skipped: this kernel has no VLAN devices (CONFIG_VLAN_8021Q)");
-        }
-        Err(error) => panic!("{error}"),
-    }
+    made_or_skipped(made.unwrap(), "VLAN devices (CONFIG_VLAN_8021Q)");
 }

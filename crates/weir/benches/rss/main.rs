@@ -12,6 +12,8 @@ mod command;
 mod limits;
 #[path = "../support/report.rs"]
 mod report;
+#[path = "../support/schedstat.rs"]
+mod schedstat;
 mod suite;
 mod support {
     pub(crate) use super::report;

@@ -13,6 +13,8 @@ mod keepalived;
 mod limits;
 #[path = "../support/report.rs"]
 mod report;
+#[path = "../support/schedstat.rs"]
+mod schedstat;
 mod suite;
 mod support {
     pub(crate) use super::report;

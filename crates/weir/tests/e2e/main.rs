@@ -39,6 +39,8 @@ mod receive;
 mod replay;
 mod rerss;
 mod rss;
+#[path = "../../benches/support/schedstat.rs"]
+mod schedstat;
 mod search;
 mod stores;
 #[path = "../../benches/support/mod.rs"]

@@ -3,7 +3,6 @@
 //! The server has one CPU for all that it does: the thread of its device's NAPI, its worker, and
 //! what it sends. The generator has another one.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_bpf::ethtool;
@@ -28,6 +27,7 @@ use super::rows::{
 };
 use super::{Result, Samples, Settings, add, check};
 use crate::closing::Closing;
+use crate::schedstat::run_time_ns;
 
 /// Most of what can be asked for is far above what can be done; the best of all counts.
 const RATES_SOCKETS: [u32; 6] = [60, 90, 120, 160, 220, 320];
@@ -225,19 +225,14 @@ impl Echo {
         let cost_ns = self.under_load((FLOWS, 60), f64::from(STEER_RATE_KPPS) * 1e3, || {
             wait_for(|| Ok(read()? > 0))?;
             wait(SETTLE, cancel)?;
-            let (packets, time_ns) = (read()?, self.napi_time_ns()?);
+            let (packets, time_ns) = (read()?, run_time_ns(self.napi_thread)?);
             wait(settings.sample, cancel)?;
             wait_for(|| Ok(read()? > packets))?;
-            let time_ns = self.napi_time_ns()? - time_ns;
+            let time_ns = run_time_ns(self.napi_thread)? - time_ns;
             Ok(time_ns.max(1) as f64 / (read()? - packets) as f64)
         })?;
         server.stop()?;
         Ok(cost_ns)
-    }
-
-    fn napi_time_ns(&self) -> Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.napi_thread))?;
-        Ok(text.split(' ').next().ok_or("a time")?.parse()?)
     }
 
     fn serve(&self, kind: Kind, steer: Steer, echoes: bool) -> Result<Server> {

@@ -28,6 +28,7 @@ use super::echo::{wait, wait_for};
 use super::rows::{DISPATCH, INNER, TUNNEL_GRE, TUNNEL_NONE, TUNNEL_RPS};
 use super::{Result, Samples, Settings, add, check};
 use crate::closing::Closing;
+use crate::schedstat::run_time_ns;
 
 /// The flows of a tunnel.
 const FLOWS: &str = "198.18.10.1:2000-198.18.10.1:2063";
@@ -135,10 +136,10 @@ impl Bed {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     fn cost_ns(&self, how: How, settings: &Settings, cancel: &Cancel) -> Result<f64> {
         self.under_load(None, Rate::Max, how, cancel, || {
-            let (packets, time_ns) = (self.received()?, self.napi_time_ns()?);
+            let (packets, time_ns) = (self.received()?, run_time_ns(self.napi_thread)?);
             wait(settings.sample, cancel)?;
             wait_for(|| Ok(self.received()? > packets))?;
-            let time_ns = self.napi_time_ns()? - time_ns;
+            let time_ns = run_time_ns(self.napi_thread)? - time_ns;
             Ok(time_ns.max(1) as f64 / (self.received()? - packets) as f64)
         })
     }
@@ -167,11 +168,6 @@ impl Bed {
 
     fn received(&self) -> Result<u64> {
         self.router.run(|| -> Result<u64> { Ok(Netlink::open()?.stats64("in")?.rx_packets) })?
-    }
-
-    fn napi_time_ns(&self) -> Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.napi_thread))?;
-        Ok(text.split(' ').next().ok_or("a time")?.parse()?)
     }
 
     /// Does something while packets are sent and handed on.

@@ -54,12 +54,13 @@ impl Flows {
 
     fn state(self, number: u32) -> State {
         let (address, port) = Self::source(number);
-        let (protocol, flags, phase) = match self {
-            Self::Connections => (TCP, sync::CONNECTED, 4),
-            Self::Datagrams => (UDP, 0, 2),
+        let (protocol, flags, peer) = match self {
+            Self::Connections => {
+                let peer = Peer { phase: 4, wscale: 0, max_win: 1000, seq: [1, 1000] };
+                (TCP, sync::CONNECTED, peer)
+            }
+            Self::Datagrams => (UDP, 0, Peer { phase: 2, ..Peer::default() }),
         };
-        let peer = Peer { phase, wscale: 0, max_win: 1000, seq: [1, 1000] };
-        let peer = if self == Self::Datagrams { Peer { phase, ..Peer::default() } } else { peer };
         State {
             protocol,
             flags,

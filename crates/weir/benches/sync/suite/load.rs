@@ -1,7 +1,6 @@
 //! What it costs the first firewall to keep the second one in step: CPU time for each packet of
 //! flows that are known, and what it lets through of a flood.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_machine::cancel::Cancel;
@@ -11,6 +10,7 @@ use super::boxes::{FIRST, Process, SECOND, status};
 use super::bulk::fill;
 use super::follow::{count_in, is_in_step, percentile_99};
 use super::{Result, Settings, wait, wait_until};
+use crate::schedstat::run_time_ns;
 
 /// How often is looked how far behind the second firewall is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -55,12 +55,6 @@ fn cost_ns(bed: &Bed, thread: i32, settings: &Settings, cancel: &Cancel) -> Resu
     wait_until("more packets", cancel, || Ok(bed.received()? > packets))?;
     let time_ns = run_time_ns(thread)? - time_ns;
     Ok(time_ns.max(1) as f64 / (bed.received()? - packets) as f64)
-}
-
-/// For how long a thread has run (Documentation/scheduler/sched-stats.rst).
-fn run_time_ns(thread: i32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{thread}/schedstat"))?;
-    Ok(text.split(' ').next().ok_or("a time")?.parse()?)
 }
 
 /// What was found in a flood.

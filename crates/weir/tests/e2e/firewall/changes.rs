@@ -5,12 +5,13 @@
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
-use std::process::Command;
 
 use nix::sys::socket::{
     setsockopt,
     sockopt::{BindToDevice, Ipv4Tos},
 };
+use weir_net::{Netlink, NetlinkError};
+use weir_wire::mac::MacAddr;
 
 use crate::common::{can_run_lab, skipped};
 use crate::turns::beside;
@@ -262,7 +263,7 @@ fn without_rules_flows_that_the_kernel_routes_apart_stay_apart() {
 }
 
 /// The MAC address of a virtual router (RFC 9568), as keepalived's `use_vmac` gives a macvlan.
-const VIRTUAL_MAC: &str = "00:00:5e:00:01:07";
+const VIRTUAL_MAC: MacAddr = MacAddr([0, 0, 0x5e, 0, 1, 7]);
 
 #[test]
 fn frames_for_a_virtual_router_are_forwarded_as_long_as_it_is_up() {
@@ -272,12 +273,14 @@ fn frames_for_a_virtual_router_are_forwarded_as_long_as_it_is_up() {
     }
     let _turn = beside();
     let net = Network::new("virtual");
-    let make =
-        format!("ip link add vrrp.7 link b0 address {VIRTUAL_MAC} type macvlan mode private");
-    let made = net.router.run(|| Command::new("sh").args(["-c", &make]).status());
-    if !made.expect("entered").expect("sh runs").success() {
-        skipped(test, "this kernel has no macvlan devices (CONFIG_MACVLAN)");
-        return;
+    let make = || Netlink::open().expect("netlink").create_macvlan("vrrp.7", "b0", VIRTUAL_MAC.0);
+    match net.router.run(make).expect("entered") {
+        Ok(()) => {}
+        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
+            skipped(test, "this kernel has no macvlan devices (CONFIG_MACVLAN)");
+            return;
+        }
+        Err(error) => panic!("{error}"),
     }
     net.start("pass\n");
     ip(&net.client, &format!("neigh replace 10.1.0.1 dev c0 lladdr {VIRTUAL_MAC}"));
