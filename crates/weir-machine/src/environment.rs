@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 mod cpu;
 mod devices;
+pub mod distance;
 mod files;
 pub mod interrupts;
 pub mod machine;

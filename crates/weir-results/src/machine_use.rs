@@ -33,6 +33,21 @@ pub struct MachineUse {
     /// How long tasks of the whole machine waited; absent where it is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
+    /// How far the DUT's CPU was from the generator's; absent where they are one, or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+}
+
+/// How long a cache line takes from one CPU to another, one way, before and after the generator's
+/// run. On a machine of its own that never changes; a host moves the CPUs of virtual machines.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distance {
+    /// Nanoseconds.
+    pub ns: Span,
+    /// The shortest that the lab has seen between them, nanoseconds, where it waited for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_ns: Option<f64>,
 }
 
 impl MachineUse {

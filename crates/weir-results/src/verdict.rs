@@ -7,7 +7,7 @@
 use weir_stats::Threshold;
 
 use crate::counters::Place;
-use crate::machine_use::{CpuUse, MachineUse};
+use crate::machine_use::{CpuUse, Distance, MachineUse};
 use crate::number;
 use crate::record::{Check, Drop, Ledger, TrialResult, Verdict, VerdictKind};
 use crate::unit::Unit;
@@ -136,14 +136,24 @@ const FREQUENCY_FALL_MAX: Threshold = Threshold::new(
      makes it disturbed",
 );
 
+/// Also between trials.
+pub const DISTANCE_MAX: Threshold = Threshold::new(
+    "distance_max",
+    1.5,
+    "of the shortest",
+    "a cache line that takes longer than this from the generator's CPU to the DUT's has a longer \
+     way; with --wait, a trial is disturbed by that",
+);
+
 /// Every threshold of weir's own trials, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 18] = [
+pub const THRESHOLDS: [Threshold; 19] = [
     RESIDUAL_MAX,
     FOREIGN_MAX,
     MEMORY_PRESSURE_MAX,
     NEVER_IDLE_MIN,
     STOLEN_MAX,
     FREQUENCY_FALL_MAX,
+    DISTANCE_MAX,
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
     RING_IDLE_MIN,
@@ -278,7 +288,7 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
 /// [`Evidence::machines`].
 #[must_use]
 pub fn disturbance(machines: &[(&str, &MachineUse)]) -> Option<String> {
-    let reasons = [foreign, stolen, slowed, out_of_memory].into_iter();
+    let reasons = [foreign, stolen, slowed, moved, out_of_memory].into_iter();
     let mut all =
         reasons.flat_map(|reason| machines.iter().map(move |(name, m)| (reason(m), name)));
     let (reason, name) = all.find_map(|(reason, name)| Some((reason?, name)))?;
@@ -318,6 +328,20 @@ fn slowed(machine: &MachineUse) -> Option<String> {
              most {} is steady",
             number::share(ratio),
             number::percent(FREQUENCY_FALL_MAX.value)
+        )
+    })
+}
+
+/// How far the host had moved the DUT's CPU from the generator's, if that was too much.
+fn moved(machine: &MachineUse) -> Option<String> {
+    let Distance { ns, nearest_ns } = machine.distance?;
+    let nearest_ns = nearest_ns?;
+    (ns.max > nearest_ns * DISTANCE_MAX.value).then(|| {
+        format!(
+            "the host had moved the DUT's CPU away from the generator's: a cache line took \
+             {:.0} ns, and {nearest_ns:.0} ns when they were nearest; at most {} times as long is \
+             near",
+            ns.max, DISTANCE_MAX.value
         )
     })
 }

@@ -42,6 +42,7 @@ mod host;
 mod host_wide;
 mod http;
 pub(super) mod layout;
+mod nearness;
 mod pair;
 pub(super) mod parts;
 pub(super) mod placement;
@@ -53,6 +54,7 @@ pub(super) mod watch;
 use exclusive::Exclusive;
 use host_wide::HostWide;
 pub(crate) use http::CONNECT_RATE_CPS;
+use nearness::Nearness;
 use parts::Parts;
 use placement::Placement;
 use rig::NetnsRig;
@@ -65,6 +67,8 @@ pub struct NetnsTestbed {
     next: Cell<usize>,
     /// VLAN tags of the next rig's traffic.
     tags: RefCell<Vec<Tag>>,
+    /// Whether trials wait for CPUs that are near each other.
+    waits: bool,
     cancel: Cancel,
     // Put back before another lab may begin.
     _host_wide: HostWide,
@@ -76,9 +80,17 @@ pub struct NetnsTestbed {
 pub(super) struct Setup {
     pub(super) spec: NetnsSpec,
     pub(super) placement: Placement,
+    nearness: Rc<Nearness>,
 }
 
 impl Setup {
+    fn new(spec: &NetnsSpec, waits: bool) -> Result<Self, TestbedError> {
+        let placement = Placement::choose(spec)?;
+        let cpus = [placement.generator.first(), placement.napi.first()];
+        let nearness = Rc::new(Nearness::new(cpus, waits));
+        Ok(Self { spec: spec.clone(), placement, nearness })
+    }
+
     fn environment(&self) -> Value {
         let Placement { generator, dut, sink, napi, rps, .. } = &self.placement;
         json!({
@@ -103,19 +115,22 @@ impl Setup {
 
 impl NetnsTestbed {
     /// A testbed on this host's CPUs, which are its own as long as it lives. Commands of the DUT
-    /// are killed when `cancel` asks to stop. For another lab to end it waits as long as `wait`.
+    /// are killed when `cancel` asks to stop. For another lab to end it waits as long as `wait`;
+    /// with any such time, trials wait for CPUs that are near each other.
     ///
     /// # Errors
     /// When the CPUs that were asked for are not there, there are too few, another lab measures on
     /// this host, or one of its settings cannot be changed.
     pub fn new(spec: &NetnsSpec, wait: Duration, cancel: Cancel) -> Result<Self, TestbedError> {
-        let setup = Setup { spec: spec.clone(), placement: Placement::choose(spec)? };
+        let waits = !wait.is_zero();
+        let setup = Setup::new(spec, waits)?;
         let exclusive = Exclusive::take(wait, &cancel)?;
         let host_wide = HostWide::set(spec)?;
         Ok(Self {
             setups: RefCell::new(vec![Rc::new(setup)]),
             next: Cell::new(0),
             tags: RefCell::default(),
+            waits,
             cancel,
             _host_wide: host_wide,
             _exclusive: exclusive,
@@ -128,8 +143,7 @@ impl NetnsTestbed {
 /// # Errors
 /// As [`NetnsTestbed::new`]: the CPUs that are asked for are not there, or there are too few.
 pub fn placement(spec: &NetnsSpec) -> Result<Value, TestbedError> {
-    let placement = Placement::choose(spec)?;
-    Ok(Setup { spec: spec.clone(), placement }.environment())
+    Ok(Setup::new(spec, false)?.environment())
 }
 
 impl NetnsTestbed {
@@ -145,8 +159,7 @@ impl NetnsTestbed {
         self.next.set(match known {
             Some(index) => index,
             None => {
-                let placement = Placement::choose(spec)?;
-                setups.push(Rc::new(Setup { spec: spec.clone(), placement }));
+                setups.push(Rc::new(Setup::new(spec, self.waits)?));
                 setups.len() - 1
             }
         });
@@ -156,7 +169,7 @@ impl NetnsTestbed {
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
         let setup = self.setup();
         let parts = Parts::create(topology, &setup.spec, self.tags.borrow().clone())?;
-        NetnsRig::new(parts, &setup.placement, &self.cancel)
+        NetnsRig::new(parts, (&setup.placement, &setup.nearness), &self.cancel)
     }
 }
 

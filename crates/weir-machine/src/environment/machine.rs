@@ -243,6 +243,7 @@ pub fn machine_use(
         slowed_for_heat: slowed(before, after, sensors),
         counts_throttling: counts_throttling(after, sensors),
         sensor_reading_count: sensors.len(),
+        distance: None,
     }
 }
 

@@ -404,6 +404,8 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let (began, day) = clock(&record.times.started_utc);
     let interrupts = most(record, |used| Some(used.irq_ratio));
     let interrupts = interrupts.map(|ratio| format!("{} irq", share(ratio)));
+    let distance = record.machine.as_ref().and_then(|machine| machine.distance);
+    let distance = distance.map(|distance| format!("{:.0} ns away", distance.ns.max));
     let cells = vec![
         trial(record.iteration.to_string()),
         trial(unit.written(r.rate_pps)).sorted(r.rate_pps),
@@ -415,7 +417,7 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
         ratio(Some(record.ledger.residual_ratio)),
         trial(or_dash(cost_ns.map(number::cost))).sorted(cost_ns),
         ratio(most(record, |used| Some(used.softirq_ratio))).under(interrupts.unwrap_or_default()),
-        ratio(most(record, |used| Some(used.stolen_ratio))),
+        ratio(most(record, |used| Some(used.stolen_ratio))).under(distance.unwrap_or_default()),
         ratio(most(record, |used| used.foreign_ratio)),
         ratio(record.machine.as_ref().and_then(|machine| Some(machine.pressure?.cpu_ratio))),
         Cell::from(began).under(day),

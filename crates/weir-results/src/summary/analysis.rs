@@ -12,11 +12,13 @@ use weir_stats::warning::{self, Warning};
 use weir_stats::welch::WelchError;
 use weir_stats::{Interval, Level, median, power};
 
+use crate::machine_use::Span;
 use crate::matrix::Campaign;
 use crate::proof::{self, Claim, Ground};
 use crate::record::Cost;
 use crate::summary::Trial;
 use crate::summary::cost::{self, CostFigure};
+use crate::verdict::DISTANCE_MAX;
 
 /// The half width that [`SeriesAnalysis::iterations_for_one_percent`] is about.
 const ONE_PERCENT: f64 = 0.01;
@@ -38,7 +40,7 @@ pub struct RateInterval {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesWarning {
-    /// `clusters`, `trend`, `outliers`, `no-spread`, `too-few` or `max-reached`.
+    /// `clusters`, `trend`, `outliers`, `no-spread`, `too-few`, `max-reached` or `moved`.
     pub kind: String,
     /// What it is.
     pub text: String,
@@ -173,6 +175,7 @@ pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
     if let (Some(rule), Some(Decision::MaxReached)) = (rule, decision) {
         warnings.push(max_reached(&rule, &values, half_width_ratio));
     }
+    warnings.extend(moved(cells));
     SeriesAnalysis {
         confidence_percent: level.percent(),
         median_bootstrap: rate_interval(median::bootstrap(&values, level), None),
@@ -251,6 +254,33 @@ fn worded(warning: &Warning, numbers: &[u32]) -> SeriesWarning {
     }
     let advice = warning.advice().to_owned();
     SeriesWarning { kind: warning.kind().to_owned(), text, advice, iterations }
+}
+
+/// Whether the DUT's CPU was nearer to the generator's in some valid iterations than in others.
+fn moved(cells: &[&Trial]) -> Option<SeriesWarning> {
+    let valid = cells.iter().filter(|(record, _)| !record.verdict.kind.is_void());
+    let distances: Vec<(u32, Span)> = valid
+        .filter_map(|(record, _)| Some((record.iteration, record.machine.as_ref()?.distance?.ns)))
+        .collect();
+    let nearest_ns = distances.iter().map(|(_, ns)| ns.min).min_by(f64::total_cmp)?;
+    let farthest_ns = distances.iter().map(|(_, ns)| ns.max).max_by(f64::total_cmp)?;
+    let is_far = |ns: &Span| ns.max > nearest_ns * DISTANCE_MAX.value;
+    let far = distances.iter().filter(|(_, ns)| is_far(ns));
+    let iterations: Vec<u32> = far.map(|(iteration, _)| *iteration).collect();
+    if iterations.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "the host moved CPUs: in {} of {} iterations a cache line took up to {farthest_ns:.0} ns \
+         from the generator's CPU to the DUT's, otherwise {nearest_ns:.0} ns",
+        iterations.len(),
+        distances.len()
+    );
+    let advice = "packets cost more on the longer way, up to twice as much: run again with \
+                  --wait 10m, with which trials wait for the shortest, or have the host pin the \
+                  machine's CPUs";
+    let (kind, advice) = ("moved".to_owned(), advice.to_owned());
+    Some(SeriesWarning { kind, text, advice, iterations })
 }
 
 fn max_reached(rule: &stopping::Rule, values: &[f64], ratio: Option<f64>) -> SeriesWarning {

@@ -1,5 +1,6 @@
 use super::fixture::{ODD, awkward, swept, usual};
 use super::*;
+use crate::machine_use::{Distance, MachineUse, Span};
 
 #[test]
 fn invalid_iterations_are_counted_and_left_out() {
@@ -165,4 +166,30 @@ fn the_order_of_the_cells_in_the_store_does_not_matter() {
         "[[dut]]\nname = {ODD:?}\n[[traffic]]\nname = \"few\"\n[[traffic]]\nname = \"many\"\n"
     ));
     assert_eq!(CampaignSummary::of(&data), summary);
+}
+
+#[test]
+fn iterations_with_a_longer_way_between_cpus_are_named() {
+    let mut data = usual();
+    let name = data.cells[0].0.series.clone();
+    let warnings = |data: &CampaignData| {
+        let summary = CampaignSummary::of(data);
+        let series = summary.series.into_iter().find(|series| series.name == name);
+        let all = series.and_then(|series| series.analysis).expect("it is analysed").warnings;
+        all.into_iter().filter(|warning| warning.kind == "moved").collect::<Vec<_>>()
+    };
+    for (record, _) in &mut data.cells {
+        let ns = Span { min: 27.0, max: if record.iteration == 2 { 165.0 } else { 31.0 } };
+        let distance = Some(Distance { ns, nearest_ns: None });
+        record.machine = Some(MachineUse { distance, ..MachineUse::default() });
+    }
+    let found = warnings(&data);
+    assert_eq!((found.len(), &found[0].iterations), (1, &vec![2]), "{found:?}");
+    assert!(found[0].text.contains("up to 165 ns"), "{found:?}");
+    for (record, _) in &mut data.cells {
+        let ns = Span { min: 160.0, max: 170.0 };
+        let distance = Some(Distance { ns, nearest_ns: None });
+        record.machine = Some(MachineUse { distance, ..MachineUse::default() });
+    }
+    assert!(warnings(&data).is_empty(), "they are as far in all");
 }

@@ -263,6 +263,23 @@ fn every_threshold_is_in_the_table_once() {
     assert_eq!(names.len(), THRESHOLDS.len());
 }
 
+#[test]
+fn a_longer_way_between_cpus_disturbs_a_trial_that_was_to_wait_for_the_shortest() {
+    let with = |max, nearest_ns| {
+        let distance = Some(Distance { ns: Span { min: 27.0, max }, nearest_ns });
+        verdict_beside(&MachineUse { distance, ..machine(Some(0.0), 0.0) })
+    };
+    assert_eq!(with(40.0, Some(27.0)).kind, VerdictKind::DutBound);
+    assert_eq!(with(165.0, None).kind, VerdictKind::DutBound, "nobody was to wait");
+    let far = with(165.0, Some(27.0));
+    assert_eq!(far.kind, VerdictKind::Disturbed);
+    assert_eq!(
+        far.reason,
+        "the host had moved the DUT's CPU away from the generator's: a cache line took 165 ns, \
+         and 27 ns when they were nearest; at most 1.5 times as long is near"
+    );
+}
+
 /// A machine whose CPU 1 was busy with a trial, and with something else for a part of its time.
 fn machine(foreign_ratio: Option<f64>, memory_ratio: f64) -> MachineUse {
     let used = CpuUse { busy_ratio: 1.0, system_ratio: 1.0, foreign_ratio, ..CpuUse::default() };

@@ -6,6 +6,8 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/near.rs"]
+mod near;
 mod suite;
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,6 +21,9 @@ use command::Report;
 use suite::{Settings, rows, show};
 use weir_wire::units::parse_duration;
 
+/// Longer than a firewall takes to do what it leaves until after its start.
+const SETTLE: Duration = Duration::from_secs(3);
+
 /// Measures weir's firewall against other routers and firewalls, and against limits.
 #[derive(Debug, Parser)]
 #[command(name = "bench-fw")]
@@ -30,6 +35,10 @@ struct Arguments {
     /// How long each device under test is measured in each round.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     sample: Duration,
+    /// How long a sample waits for CPUs that share a cache, where a host moves those of a virtual
+    /// machine.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    patience: Duration,
     /// Only these rows, by their names in the JSON, and what they are compared with.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
@@ -53,6 +62,8 @@ fn main() -> ExitCode {
         let weir = arguments.weir.clone();
         let settings = Settings {
             sample: arguments.sample,
+            settle: SETTLE,
+            patience: arguments.patience,
             repeats: arguments.repeats,
             rows: rows::selected(&arguments.only, arguments.before.is_some())?,
             before: arguments.before.clone(),

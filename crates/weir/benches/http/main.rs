@@ -9,6 +9,8 @@ mod closing;
 mod command;
 #[path = "../support/limits.rs"]
 mod limits;
+#[path = "../support/near.rs"]
+mod near;
 #[path = "../support/report.rs"]
 mod report;
 mod suite;
@@ -36,6 +38,10 @@ struct Arguments {
     /// How long each way to connect is measured in each round.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     sample: Duration,
+    /// How long a sample waits for CPUs that share a cache, where a host moves those of a virtual
+    /// machine.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    patience: Duration,
     /// Only these rows, by their names in the JSON.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     command::main("http", arguments.strict, |cancel, say| -> suite::Result<Report> {
         let settings = Settings {
+            patience: arguments.patience,
             repeats: arguments.repeats,
             sample: arguments.sample,
             ledger_connections: LEDGER_CONNECTIONS,

@@ -10,6 +10,8 @@ mod closing;
 mod command;
 #[path = "../support/limits.rs"]
 mod limits;
+#[path = "../support/near.rs"]
+mod near;
 #[path = "../support/report.rs"]
 mod report;
 #[path = "../support/schedstat.rs"]
@@ -38,6 +40,10 @@ struct Arguments {
     /// How long each way to hash, and each offered rate, is measured in each round.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
     sample: Duration,
+    /// How long a sample waits for CPUs that share a cache, where a host moves those of a virtual
+    /// machine.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    patience: Duration,
     /// Only these rows, by their names in the JSON.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
@@ -53,6 +59,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     command::main("rss", arguments.strict, |cancel, say| -> suite::Result<Report> {
         let settings = Settings {
+            patience: arguments.patience,
             repeats: arguments.repeats,
             sample: arguments.sample,
             rows: rows::selected(&arguments.only)?,

@@ -11,6 +11,8 @@ mod command;
 mod keepalived;
 #[path = "../support/limits.rs"]
 mod limits;
+#[path = "../support/near.rs"]
+mod near;
 #[path = "../support/report.rs"]
 mod report;
 #[path = "../support/schedstat.rs"]
@@ -40,6 +42,10 @@ struct Arguments {
     /// How long new flows come in each round.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     sample: Duration,
+    /// How long a sample waits for CPUs that share a cache, where a host moves those of a virtual
+    /// machine.
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    patience: Duration,
     /// Only these rows, by their names in the JSON.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
@@ -59,6 +65,7 @@ fn main() -> ExitCode {
     command::main("sync", arguments.strict, |cancel, say| -> suite::Result<Report> {
         let weir = arguments.weir.clone();
         let settings = Settings {
+            patience: arguments.patience,
             repeats: arguments.repeats,
             sample: arguments.sample,
             state_count: rows::BULK_STATES,

@@ -32,6 +32,8 @@ mod labs;
 #[path = "../../benches/support/limits.rs"]
 mod limits;
 mod ministat;
+#[path = "../../benches/support/near.rs"]
+mod near;
 mod pkt_gen;
 mod queues;
 mod rates;

@@ -9,6 +9,7 @@
 //! connections and requests, a client and a server stand in the place of generator and sink.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use weir_bpf::ethtool;
@@ -28,6 +29,7 @@ use super::ends::Ends;
 use super::host::NetnsHost;
 use super::http::{HttpEnds, without_tso};
 use super::layout::Port;
+use super::nearness::Nearness;
 use super::pair::{Pair, Site};
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
@@ -78,6 +80,7 @@ pub(super) struct NetnsRig {
     napi: Vec<PlacedNapi>,
     placement: Placement,
     watch: Watch,
+    nearness: Rc<Nearness>,
     cancel: Cancel,
     /// Carrier changes of each device when the testbed was ready.
     carrier_changes: BTreeMap<&'static str, u32>,
@@ -86,7 +89,7 @@ pub(super) struct NetnsRig {
 impl NetnsRig {
     pub(super) fn new(
         parts: Parts,
-        placement: &Placement,
+        (placement, nearness): (&Placement, &Rc<Nearness>),
         cancel: &Cancel,
     ) -> Result<Self, TestbedError> {
         let mut rig = Self {
@@ -100,6 +103,7 @@ impl NetnsRig {
             napi: Vec::new(),
             placement: placement.clone(),
             watch: Watch::default(),
+            nearness: Rc::clone(nearness),
             cancel: cancel.clone(),
             carrier_changes: BTreeMap::new(),
         };
@@ -406,7 +410,9 @@ impl Rig for NetnsRig {
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         if burst.is_measured {
+            self.nearness.wait(&self.cancel);
             self.watch.start(true);
+            self.watch.distance(self.nearness.look(), self.nearness.nearest_ns());
         }
         if let Some(ends) = &mut self.ends {
             return ends.start(&burst);
@@ -437,14 +443,20 @@ impl Rig for NetnsRig {
 
     fn stop(&mut self) -> Result<(), TestbedError> {
         // The run time of a thread that has ended is nowhere: the generators' is read before.
-        if self.watch.is_running() {
+        let was_measured = self.watch.is_running();
+        if was_measured {
             self.watch.stop(Some(self.trial_parts()));
         }
         if let Some(ends) = &mut self.ends {
-            return ends.stop();
+            ends.stop()?;
+        } else {
+            for port in self.senders.clone() {
+                self.source(port)?.stop()?;
+            }
         }
-        for port in self.senders.clone() {
-            self.source(port)?.stop()?;
+        // The CPUs are free again.
+        if was_measured {
+            self.watch.distance(self.nearness.look(), self.nearness.nearest_ns());
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use weir_machine::environment::interrupts::InterruptWatch;
 use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, dut_time, machine_use};
 use weir_machine::environment::tasks::Parts;
 use weir_net::CpuList;
-use weir_results::machine_use::{DutTime, MachineUse};
+use weir_results::machine_use::{Distance, DutTime, MachineUse, Span};
 use weir_results::number;
 use weir_results::record::Check;
 
@@ -26,6 +26,9 @@ pub(in crate::testbed) struct Watch {
     parts: Option<Parts>,
     watching: Option<SensorWatch>,
     interrupts: Option<InterruptWatch>,
+    /// From the generator's CPU to the DUT's, before and after, ns.
+    distances_ns: Vec<f64>,
+    nearest_ns: Option<f64>,
     is_running: bool,
     /// What all of it comes to, worked out once.
     used: OnceCell<MachineUse>,
@@ -36,9 +39,18 @@ impl Watch {
     pub(in crate::testbed) fn start(&mut self, judges_interrupts: bool) {
         self.is_running = true;
         self.used = OnceCell::new();
+        self.distances_ns.clear();
         self.watching = SensorWatch::start();
         self.interrupts = judges_interrupts.then(InterruptWatch::start).flatten();
         self.before = Counted::take();
+    }
+
+    /// How far the DUT's CPU is from the generator's before or after the run, and the shortest way
+    /// of a run that waits for it, ns.
+    pub(in crate::testbed) fn distance(&mut self, now_ns: Option<f64>, nearest_ns: Option<f64>) {
+        self.distances_ns.extend(now_ns);
+        self.nearest_ns = nearest_ns;
+        self.used = OnceCell::new();
     }
 
     /// Whether a run has begun that has not ended.
@@ -65,8 +77,15 @@ impl Watch {
             let parts = (&list[..], self.parts.as_ref());
             let used = machine_use(&self.before, &self.after, &self.sensors, parts);
             let of_dut = cpus.iter().filter(|(name, _)| *name == DUT);
-            MachineUse { dut_cpus: of_dut.flat_map(|(_, cpus)| cpus.iter()).collect(), ..used }
+            let dut_cpus = of_dut.flat_map(|(_, cpus)| cpus.iter()).collect();
+            MachineUse { dut_cpus, distance: self.distance_between(), ..used }
         })
+    }
+
+    fn distance_between(&self) -> Option<Distance> {
+        let all = || self.distances_ns.iter().copied();
+        let (min, max) = (all().min_by(f64::total_cmp)?, all().max_by(f64::total_cmp)?);
+        Some(Distance { ns: Span { min, max }, nearest_ns: self.nearest_ns })
     }
 
     /// CPU time of the DUT, which is these threads on these CPUs; `has_sink`: the sink's packets

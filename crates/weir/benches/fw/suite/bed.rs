@@ -26,6 +26,7 @@ use super::boxes::Box as Device;
 use super::priority::{self, Measuring};
 use super::rows::MOST;
 use super::{Error, Result, Settings};
+use crate::near::Near;
 
 /// The CPU of generator and sink, and that of the device under test.
 const GENERATOR_CPU: u32 = 0;
@@ -64,6 +65,7 @@ pub(crate) enum Sink {
 /// Makes testbeds.
 pub(crate) struct Bed {
     testbed: NetnsTestbed,
+    near: Near,
     cancel: Cancel,
 }
 
@@ -97,6 +99,7 @@ impl Bed {
         };
         Ok(Self {
             testbed: NetnsTestbed::new(&spec, Duration::ZERO, cancel.clone())?,
+            near: Near::new(settings.patience),
             cancel: cancel.clone(),
         })
     }
@@ -104,6 +107,16 @@ impl Bed {
     /// Waits, or fails if the run is to stop.
     pub(crate) fn wait(&self, time: Duration) -> Result<()> {
         if self.cancel.sleep(time) { Ok(()) } else { Err("interrupted".into()) }
+    }
+
+    /// Takes a sample while generator and device are near each other.
+    pub(crate) fn near<T>(&self, sample: impl FnMut() -> Result<T>) -> Result<T> {
+        self.near.sample(&self.cancel, sample)
+    }
+
+    /// Samples that were taken while they were far apart.
+    pub(crate) fn far_count(&self) -> u32 {
+        self.near.far_count()
     }
 
     /// Sets a device up and starts it.

@@ -34,6 +34,10 @@ pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Settings {
     /// How long each device is measured in each round.
     pub(crate) sample: Duration,
+    /// How long a firewall has no packets after its start, before it has new flows.
+    pub(crate) settle: Duration,
+    /// How long a sample waits for CPUs that share a cache.
+    pub(crate) patience: Duration,
     /// Number of rounds.
     pub(crate) repeats: u32,
     /// What is measured: [`rows::ROWS`], or some of them.
@@ -65,6 +69,8 @@ pub(crate) struct Outcome {
     pub(crate) machine: Machine,
     /// In the order of the settings'.
     pub(crate) rows: Vec<Row>,
+    /// Samples that were taken while generator and device were far apart.
+    pub(crate) far_count: u32,
 }
 
 /// Measures everything; `say` is told how far it is.
@@ -84,5 +90,5 @@ pub(crate) fn run(
         limits::round(settings, &bed, say, &mut series)?;
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &series)).collect();
-    Ok(Outcome { machine, rows })
+    Ok(Outcome { machine, rows, far_count: bed.far_count() })
 }

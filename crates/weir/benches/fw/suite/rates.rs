@@ -112,17 +112,22 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
     let with_other = other.map(|weir| Settings { weir, ..settings.clone() });
     let measured = with_other.as_ref().unwrap_or(settings);
     let dut = figure.device.dut(measured, room(settings, figure));
-    let mut stand = bed.stand(figure.device, &dut, figure.sink)?;
+    let stand = || bed.stand(figure.device, &dut, figure.sink);
     match figure.load {
         Load::Walk(flow_count) | Load::WalkInRoom(flow_count) => {
             let flow_count = settings.scaled(flow_count);
+            let mut stand = stand()?;
             stand.load(&flows::walk(flow_count)?)?;
             if keeps_states(figure.device) {
                 stand.fill(flow_count)?;
             }
-            stand.sample(settings.sample)
+            bed.near(|| stand.sample(settings.sample))
         }
-        Load::New => {
+        // There is room for the states of one sample.
+        Load::New => bed.near(|| {
+            let mut stand = stand()?;
+            // Loads the program of its second stage.
+            bed.wait(settings.settle)?;
             stand.load(&flows::new(seed)?)?;
             let before = stand.states()?;
             let sample = stand.sample(settings.sample)?;
@@ -132,7 +137,7 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
                 return Err(what.into());
             }
             Ok(sample)
-        }
+        }),
     }
 }
 

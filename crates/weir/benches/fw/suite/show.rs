@@ -1,6 +1,7 @@
 //! The result as a table for people and as JSON.
 
 use super::Outcome;
+use crate::near;
 use crate::support::table;
 
 const HEAD: &str = "\
@@ -14,13 +15,15 @@ Ratios of packets are ratios of CPU time, so that a device that had nothing to d
 time (`busy` is the smallest share in which it had) is not the slower one for it. `taken` is the
 largest share of a sample that other programs took from it. Rows of a control are the same device
 and load once more: what they differ by is noise.
+A sample is taken while both CPUs share a cache, which is not always so in a virtual machine.
 New states: every packet is of a flow of its own, and makes a state; nftables has the same rules,
 and a connection tracker with room for all flows.
 ";
 
 /// The outcome for people.
 pub(crate) fn table(outcome: &Outcome) -> String {
-    table::table(&outcome.machine, HEAD, &outcome.rows)
+    let rows = table::table(&outcome.machine, HEAD, &outcome.rows);
+    rows + &near::note(outcome.far_count)
 }
 
 /// The outcome as the other benchmarks write it.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use weir_machine::cancel::Cancel;
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
+use crate::near::Near;
 pub(crate) use crate::support::report::Machine;
 use bed::{Bed, Between};
 use requests::{Case, Client, Names};
@@ -33,6 +34,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 /// How much is measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// How long a sample waits for CPUs that share a cache.
+    pub(crate) patience: Duration,
     /// Number of rounds.
     pub(crate) repeats: u32,
     /// How long each way to connect is measured in each round.
@@ -60,6 +63,8 @@ pub(crate) struct Outcome {
     pub(crate) machine: Machine,
     /// In the order of the settings'.
     pub(crate) rows: Vec<Row>,
+    /// Samples that were taken while the first two CPUs were far apart.
+    pub(crate) far_count: u32,
 }
 
 /// Measures everything, row after row in each round; `say` is told how far it is.
@@ -70,20 +75,21 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     let mut samples = Samples::new();
+    let near = Near::new(settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS]) {
-            direct(settings, cancel, &mut samples)?;
+            direct(settings, (&near, cancel), &mut samples)?;
         }
         if settings.wants(&[FW, NFT, TIMES_FW]) {
-            through(settings, cancel, &mut samples)?;
+            through(settings, (&near, cancel), &mut samples)?;
         }
         for (case, names) in CASES {
-            requests(settings, cancel, &mut samples, (case, names))?;
+            requests(settings, (&near, cancel), &mut samples, (case, names))?;
         }
         if settings.wants(&[SERVE, NGINX, TIMES_NGINX]) {
             let bed = Bed::new(Between::Nothing, settings)?;
-            let (weir, nginx) = servers::rates(&bed, settings, cancel)?;
+            let (weir, nginx) = near.sample(cancel, || servers::rates(&bed, settings, cancel))?;
             add(&mut samples, SERVE, weir);
             if let Some(nginx) = nginx {
                 add(&mut samples, NGINX, nginx);
@@ -105,14 +111,18 @@ pub(crate) fn run(
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
-    Ok(Outcome { machine, rows })
+    Ok(Outcome { machine, rows, far_count: near.far_count() })
 }
 
+/// Where samples are taken, and how it is ended.
+type Place<'a> = (&'a Near, &'a Cancel);
+
 /// Nothing between the ends.
-fn direct(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result<()> {
+fn direct(settings: &Settings, (near, cancel): Place<'_>, samples: &mut Samples) -> Result<()> {
     let bed = Bed::new(Between::Nothing, settings)?;
-    let connect = bed.rate(settings, cancel)?;
-    let sockets = sockets::rate(&bed, settings, cancel)?;
+    let (connect, sockets) = near.sample(cancel, || -> Result<(f64, f64)> {
+        Ok((bed.rate(settings, cancel)?, sockets::rate(&bed, settings, cancel)?))
+    })?;
     add(samples, CONNECT, connect);
     add(samples, SOCKETS, sockets);
     add(samples, TIMES_SOCKETS, connect / sockets);
@@ -147,7 +157,7 @@ const CASES: [(Case, Names); 3] = [
 /// Over HTTP, nothing between: by weir, and by each other client that is chosen and there.
 fn requests(
     settings: &Settings,
-    cancel: &Cancel,
+    (near, cancel): Place<'_>,
     samples: &mut Samples,
     (case, Names { weir, others }): (Case, Names),
 ) -> Result<()> {
@@ -157,8 +167,10 @@ fn requests(
         return Ok(());
     }
     let bed = Bed::new(Between::Nothing, settings)?;
-    let clients = chosen.iter().map(|(client, ..)| *client);
-    let (rate, rates) = requests::rates(&bed, settings, cancel, (case, clients))?;
+    let (rate, rates) = near.sample(cancel, || {
+        let clients = chosen.iter().map(|(client, ..)| *client);
+        requests::rates(&bed, settings, cancel, (case, clients))
+    })?;
     add(samples, weir, rate);
     for ((_, by, times), other) in chosen.into_iter().zip(rates) {
         if let Some(other) = other {
@@ -170,9 +182,11 @@ fn requests(
 }
 
 /// Through firewalls with the same rule; each is fresh, so that no table fills up.
-fn through(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result<()> {
-    let weir = Bed::new(Between::Weir, settings)?.rate(settings, cancel)?;
-    let nft = Bed::new(Between::Nftables, settings)?.rate(settings, cancel)?;
+fn through(settings: &Settings, (near, cancel): Place<'_>, samples: &mut Samples) -> Result<()> {
+    let rate = |between| Bed::new(between, settings)?.rate(settings, cancel);
+    let (weir, nft) = near.sample(cancel, || -> Result<(f64, f64)> {
+        Ok((rate(Between::Weir)?, rate(Between::Nftables)?))
+    })?;
     add(samples, FW, weir);
     add(samples, NFT, nft);
     add(samples, TIMES_FW, weir / nft);

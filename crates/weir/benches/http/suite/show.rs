@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use crate::limits;
+use crate::near;
 
 const HEAD: &str = "\
 Connections per second of CPU time: SYN, SYN-ACK, request, reply with FIN, FIN, ACK. Without sockets
@@ -11,12 +12,13 @@ Requests per second of the client's CPU time: over HTTP, 128 bytes.
 
 /// The outcome for people.
 pub(crate) fn table(outcome: &Outcome) -> String {
-    limits::table(&outcome.machine, HEAD, &outcome.rows, |unit, value| match unit {
+    let rows = limits::table(&outcome.machine, HEAD, &outcome.rows, |unit, value| match unit {
         "connections/s" | "requests/s" => format!("{:.1} k/s", value / 1e3),
         "times" => format!("{value:.2}"),
         "B" | "s" => format!("{value:.1} {unit}"),
         _ => format!("{:.4} %", value * 100.0),
-    })
+    });
+    rows + &near::note(outcome.far_count)
 }
 
 /// The outcome as the other benchmarks write it.

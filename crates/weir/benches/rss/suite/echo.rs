@@ -25,7 +25,7 @@ use weir_wire::units::Rate;
 use super::rows::{
     ECHO_AF_XDP, ECHO_EPOLL, ECHO_FLOOD, ECHO_FLOOD_EPOLL, ECHO_GRO, ECHO_MMSG, ECHO_XDP, STEER,
 };
-use super::{Result, Samples, Settings, add, check};
+use super::{Place, Result, Samples, Settings, add, check};
 use crate::closing::Closing;
 use crate::schedstat::run_time_ns;
 
@@ -116,25 +116,29 @@ impl Echo {
     pub(crate) fn measure(
         &self,
         settings: &Settings,
-        cancel: &Cancel,
+        place: Place<'_>,
         samples: &mut Samples,
     ) -> Result<()> {
         let wants = |rows: &[&str]| rows.iter().any(|row| settings.wants(row));
         if wants(&[ECHO_EPOLL, ECHO_MMSG, ECHO_AF_XDP, ECHO_XDP, ECHO_FLOOD, ECHO_FLOOD_EPOLL]) {
-            self.measure_many(settings, cancel, samples)?;
+            self.measure_many(settings, place, samples)?;
         }
         if settings.wants(ECHO_GRO) {
-            let run = |server| self.best(server, (ONE_FLOW, 510), &RATES_GRO, settings, cancel);
+            let run = |server| self.best(server, (ONE_FLOW, 510), &RATES_GRO, settings, place);
             let plain = run(kind(Backend::Epoll))?;
             let together = run(Kind { backend: Backend::Mmsg, gro: true })?;
             add(samples, ECHO_GRO, together / plain);
         }
         if settings.wants(STEER) {
             // One after the other, and back, so that what drifts takes part in both.
-            let costs = [Steer::Kernel, Steer::Hash, Steer::Hash, Steer::Kernel]
-                .map(|steer| self.receive_cost_ns(steer, settings, cancel));
-            let [a, b, c, d] = costs;
-            add(samples, STEER, (b? + c?) / (a? + d?));
+            let (near, cancel) = place;
+            let ratio = near.sample(cancel, || -> Result<f64> {
+                let costs = [Steer::Kernel, Steer::Hash, Steer::Hash, Steer::Kernel]
+                    .map(|steer| self.receive_cost_ns(steer, settings, cancel));
+                let [a, b, c, d] = costs;
+                Ok((b? + c?) / (a? + d?))
+            })?;
+            add(samples, STEER, ratio);
         }
         Ok(())
     }
@@ -142,11 +146,11 @@ impl Echo {
     fn measure_many(
         &self,
         settings: &Settings,
-        cancel: &Cancel,
+        place: Place<'_>,
         samples: &mut Samples,
     ) -> Result<()> {
         let many = (FLOWS, 60);
-        let best = |backend, rates: &[u32]| self.best(kind(backend), many, rates, settings, cancel);
+        let best = |backend, rates: &[u32]| self.best(kind(backend), many, rates, settings, place);
         let epoll_pps = best(Backend::Epoll, &RATES_SOCKETS)?;
         add(samples, ECHO_EPOLL, epoll_pps);
         if settings.wants(ECHO_MMSG) {
@@ -156,12 +160,12 @@ impl Echo {
             let best_pps = best(Backend::AfXdp, &RATES_FRAMES)?;
             add(samples, ECHO_AF_XDP, best_pps / epoll_pps);
             let rate_pps = best_pps * FLOOD;
-            let flood = self.run(kind(Backend::AfXdp), many, rate_pps, settings, cancel)?;
+            let flood = self.run_near(kind(Backend::AfXdp), many, rate_pps, settings, place)?;
             add(samples, ECHO_FLOOD, flood / best_pps);
         }
         if settings.wants(ECHO_FLOOD_EPOLL) {
             let rate_pps = epoll_pps * FLOOD;
-            let flood = self.run(kind(Backend::Epoll), many, rate_pps, settings, cancel)?;
+            let flood = self.run_near(kind(Backend::Epoll), many, rate_pps, settings, place)?;
             add(samples, ECHO_FLOOD_EPOLL, flood / epoll_pps);
         }
         if settings.wants(ECHO_XDP) {
@@ -177,14 +181,26 @@ impl Echo {
         flows: (&str, u16),
         rates_kpps: &[u32],
         settings: &Settings,
-        cancel: &Cancel,
+        place: Place<'_>,
     ) -> Result<f64> {
         let mut best_pps = 0.0_f64;
         for rate_kpps in rates_kpps {
             let rate_pps = f64::from(*rate_kpps) * 1e3;
-            best_pps = best_pps.max(self.run(kind, flows, rate_pps, settings, cancel)?);
+            best_pps = best_pps.max(self.run_near(kind, flows, rate_pps, settings, place)?);
         }
         Ok(best_pps)
+    }
+
+    /// As [`Self::run`], while both CPUs are near each other.
+    fn run_near(
+        &self,
+        kind: Kind,
+        flows: (&str, u16),
+        rate_pps: f64,
+        settings: &Settings,
+        (near, cancel): Place<'_>,
+    ) -> Result<f64> {
+        near.sample(cancel, || self.run(kind, flows, rate_pps, settings, cancel))
     }
 
     /// What comes back at a rate, packets per second.

@@ -18,6 +18,7 @@ use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
+use crate::near::Near;
 pub(crate) use crate::support::report::Machine;
 
 /// What a step of the benchmark returns.
@@ -26,6 +27,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 /// How much is measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// How long a sample waits for CPUs that share a cache.
+    pub(crate) patience: Duration,
     /// Number of rounds.
     pub(crate) repeats: u32,
     /// How long each way to hash is measured in each round, at least.
@@ -51,6 +54,8 @@ pub(crate) struct Outcome {
     pub(crate) method: weir_bpf::toeplitz::Method,
     /// In the order of the settings'.
     pub(crate) rows: Vec<Row>,
+    /// Samples that were taken while the first two CPUs were far apart.
+    pub(crate) far_count: u32,
 }
 
 /// Measures everything, row after row in each round; `say` is told how far it is.
@@ -72,6 +77,7 @@ pub(crate) fn run(
     let wants_router = rows::ROUTER.iter().any(|name| settings.wants(name));
     let router = if wants_router { Some(rerss::Bed::new()?) } else { None };
     let mut samples = Samples::new();
+    let near = Near::new(settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         hashes.measure(settings, cancel, &mut samples)?;
@@ -79,16 +85,19 @@ pub(crate) fn run(
             bed.measure(settings, cancel, &mut samples)?;
         }
         if let Some(servers) = &servers {
-            servers.measure(settings, cancel, &mut samples)?;
+            servers.measure(settings, (&near, cancel), &mut samples)?;
         }
         rerss::measure_inner(settings, &mut samples)?;
         if let Some(router) = &router {
-            router.measure(settings, cancel, &mut samples)?;
+            router.measure(settings, (&near, cancel), &mut samples)?;
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
-    Ok(Outcome { machine, method: weir_bpf::toeplitz::method(), rows })
+    Ok(Outcome { machine, method: weir_bpf::toeplitz::method(), rows, far_count: near.far_count() })
 }
+
+/// Where samples are taken, and how it is ended.
+type Place<'a> = (&'a Near, &'a Cancel);
 
 /// Adds a round's figure to its row.
 fn add(samples: &mut Samples, name: &'static str, value: f64) {

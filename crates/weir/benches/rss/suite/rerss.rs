@@ -26,7 +26,7 @@ use weir_wire::units::Rate;
 
 use super::echo::{wait, wait_for};
 use super::rows::{DISPATCH, INNER, TUNNEL_GRE, TUNNEL_NONE, TUNNEL_RPS};
-use super::{Result, Samples, Settings, add, check};
+use super::{Place, Result, Samples, Settings, add, check};
 use crate::closing::Closing;
 use crate::schedstat::run_time_ns;
 
@@ -107,19 +107,23 @@ impl Bed {
     pub(crate) fn measure(
         &self,
         settings: &Settings,
-        cancel: &Cancel,
+        (near, cancel): Place<'_>,
         samples: &mut Samples,
     ) -> Result<()> {
         let [first, second] = self.cpus;
         if settings.wants(DISPATCH) {
             // One after the other, and back, so that what drifts takes part in both.
             let (rps, inner) = (How::Steering([first; 2]), How::Inner([first; 2]));
-            let costs = [rps, inner, inner, rps].map(|how| self.cost_ns(how, settings, cancel));
-            let [a, b, c, d] = costs;
-            add(samples, DISPATCH, (b? + c?) / (a? + d?));
+            let ratio = near.sample(cancel, || -> Result<f64> {
+                let costs = [rps, inner, inner, rps].map(|how| self.cost_ns(how, settings, cancel));
+                let [a, b, c, d] = costs;
+                Ok((b? + c?) / (a? + d?))
+            })?;
+            add(samples, DISPATCH, ratio);
         }
         let both = How::Inner([first, second]);
-        let pps = |tunnel, how| self.delivered_pps(tunnel, how, settings, cancel);
+        let pps =
+            |tunnel, how| near.sample(cancel, || self.delivered_pps(tunnel, how, settings, cancel));
         if settings.wants(TUNNEL_GRE) || settings.wants(TUNNEL_NONE) {
             let none = pps(Tunnel::Gre, How::Nothing)?;
             add(samples, TUNNEL_NONE, none);

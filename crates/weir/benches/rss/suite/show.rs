@@ -4,6 +4,7 @@ use weir_bpf::toeplitz::Method;
 
 use super::Outcome;
 use crate::limits;
+use crate::near;
 
 const HEAD: &str = "\
 Hashes on one CPU. Flows over a veth pair whose sending end chooses the queue as a card would.
@@ -18,13 +19,14 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         Method::Tables => "from tables: this CPU has no carry-less multiplication",
     };
     let head = format!("{HEAD}Many hashes at once are computed {method}.\n");
-    limits::table(&outcome.machine, &head, &outcome.rows, |unit, value| match unit {
+    let rows = limits::table(&outcome.machine, &head, &outcome.rows, |unit, value| match unit {
         "hashes/s" => format!("{:.1} M/s", value / 1e6),
         "packets/s" => format!("{:.1} kpps", value / 1e3),
         "ns" => format!("{value:.1} ns"),
         "times" => format!("{value:.2}"),
         _ => format!("{:.4} %", value * 100.0),
-    })
+    });
+    rows + &near::note(outcome.far_count)
 }
 
 /// The outcome as the other benchmarks write it.

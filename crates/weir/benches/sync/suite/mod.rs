@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use weir_machine::cancel::Cancel;
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
+use crate::near::Near;
 pub(crate) use crate::support::report::Machine;
 use rows::{
     BULK, BULK_RATE, CATCH_UP, COST, COST_CONTROL, DEATH, DEATH_KEPT, FLOOD_CHANGES, FLOOD_LAG,
@@ -34,6 +35,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 /// How much is measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// How long a sample waits for CPUs that share a cache.
+    pub(crate) patience: Duration,
     /// Number of rounds.
     pub(crate) repeats: u32,
     /// How long new flows come in each round.
@@ -73,6 +76,8 @@ pub(crate) struct Outcome {
     pub(crate) machine: Machine,
     /// In the order of the settings'.
     pub(crate) rows: Vec<Row>,
+    /// Samples that were taken while the first two CPUs were far apart.
+    pub(crate) far_count: u32,
 }
 
 /// Measures everything, row after row in each round; `say` is told how far it is.
@@ -83,6 +88,7 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     let mut samples = Samples::new();
+    let near = Near::new(settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         let mut add = |name: &'static str, value: f64| {
@@ -90,12 +96,12 @@ pub(crate) fn run(
             samples.entry(name).or_default().push(value);
         };
         if settings.wants(&[BULK, BULK_RATE]) {
-            let took = bulk::send(settings, cancel)?;
+            let took = near.sample(cancel, || bulk::send(settings, cancel))?;
             add(BULK, took.as_secs_f64());
             add(BULK_RATE, f64::from(settings.state_count) / took.as_secs_f64());
         }
         if settings.wants(&[NEW_RATE, NEW_LAG, NEW_KEPT]) {
-            let found = follow::new_flows(settings, cancel)?;
+            let found = near.sample(cancel, || follow::new_flows(settings, cancel))?;
             add(NEW_RATE, found.rate_pps);
             add(NEW_LAG, found.lag_ms);
             add(NEW_KEPT, found.kept_share);
@@ -105,12 +111,12 @@ pub(crate) fn run(
         }
         if settings.wants(&[COST, COST_CONTROL]) {
             let load::Costs { synchronised_ns, alone_ns: [before, after] } =
-                load::costs(settings, cancel)?;
+                near.sample(cancel, || load::costs(settings, cancel))?;
             add(COST, synchronised_ns * 2.0 / (before + after));
             add(COST_CONTROL, after / before);
         }
         if settings.wants(&[FLOOD_RATE, FLOOD_LAG, FLOOD_CHANGES]) {
-            let found = load::flood(settings, cancel)?;
+            let found = near.sample(cancel, || load::flood(settings, cancel))?;
             add(FLOOD_RATE, found.rate_share);
             add(FLOOD_LAG, found.lag_ms);
             add(FLOOD_CHANGES, found.changes_share);
@@ -128,7 +134,7 @@ pub(crate) fn run(
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
-    Ok(Outcome { machine, rows })
+    Ok(Outcome { machine, rows, far_count: near.far_count() })
 }
 
 /// How long something may take that takes seconds.

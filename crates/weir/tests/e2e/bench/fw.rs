@@ -27,6 +27,8 @@ fn tiny(only: &[&str]) -> Settings {
     let weir = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
     Settings {
         sample: Duration::from_millis(60),
+        settle: Duration::ZERO,
+        patience: Duration::ZERO,
         repeats: 1,
         rows: selected(&only, true).expect("rows"),
         before: Some(weir.clone()),

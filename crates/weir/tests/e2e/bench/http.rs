@@ -33,6 +33,7 @@ fn the_benchmark_runs_and_reports() {
     }
     let _turn = crate::turns::alone();
     let settings = Settings {
+        patience: Duration::ZERO,
         repeats: 1,
         sample: Duration::from_millis(20),
         ledger_connections: 200,

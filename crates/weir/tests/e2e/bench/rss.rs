@@ -26,6 +26,7 @@ fn the_benchmark_runs_and_reports() {
     let _turn = crate::turns::alone();
     let only = if is_quick() { QUICK.map(str::to_owned).to_vec() } else { Vec::new() };
     let settings = Settings {
+        patience: Duration::ZERO,
         repeats: 1,
         sample: Duration::from_millis(2),
         rows: selected(&only).expect("rows"),

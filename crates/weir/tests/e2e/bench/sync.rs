@@ -25,6 +25,7 @@ fn the_benchmark_runs_and_reports() {
     }
     let _turn = crate::turns::alone();
     let settings = Settings {
+        patience: Duration::ZERO,
         repeats: 1,
         sample: Duration::from_millis(500),
         state_count: BULK_STATES / 500,

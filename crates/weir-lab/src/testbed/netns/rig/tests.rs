@@ -59,7 +59,8 @@ fn every_port_has_its_napi_threads_and_its_steering() {
     placement.napi = "1".parse().unwrap();
     placement.rps = Some("0-1".parse().unwrap());
     let parts = Parts::create(Topology::Dut, &spec, Vec::new()).unwrap();
-    let rig = NetnsRig::new(parts, &placement, &Cancel::default()).unwrap();
+    let nearness = Rc::new(Nearness::new([0, 0], false));
+    let rig = NetnsRig::new(parts, (&placement, &nearness), &Cancel::default()).unwrap();
     let devices: Vec<&str> = rig.parts.ports.iter().map(|port| port.dut_device).collect();
     for device in &devices {
         let threads = rig.napi.iter().filter(|thread| thread.device == *device);
@@ -88,7 +89,8 @@ fn generators_of_two_threads_send_to_every_port() {
         "streams":[{"src":"198.18.10.1","dst":"198.19.10.1","size":"60"}]}"#;
     let traffic: Traffic = serde_json::from_str(text).unwrap();
     let parts = Parts::create(Topology::Direct, &spec, Vec::new()).unwrap();
-    let mut rig = NetnsRig::new(parts, &placement, &Cancel::default()).unwrap();
+    let nearness = Rc::new(Nearness::new([0, 0], false));
+    let mut rig = NetnsRig::new(parts, (&placement, &nearness), &Cancel::default()).unwrap();
     rig.load(&traffic).unwrap();
     rig.start(Burst::new(weir_wire::units::Rate::Pps(2e3), Some(501))).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
