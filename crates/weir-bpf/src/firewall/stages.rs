@@ -113,7 +113,7 @@ impl Firewall {
     }
 
     /// Sets the interface by which frames leave for a slot. The first time, the program of the
-    /// second stage is loaded, which takes some tenths of a second.
+    /// second stage is loaded, for which the kernel takes some tenths of a second.
     ///
     /// # Errors
     /// What the kernel returned: there is no such interface in the calling thread's network

@@ -66,6 +66,8 @@ impl Ways {
 pub(super) struct Choice {
     /// Why there is one; `None`: there are two.
     reason: Option<String>,
+    /// Somebody has looked before.
+    has_looked: bool,
     /// What makes a way fork, as it was found last.
     fork: Result<Option<Fork>, String>,
     /// Packets and groups of the last look.
@@ -96,6 +98,7 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             reason: Some("nobody has looked at the routes yet".to_owned()),
+            has_looked: false,
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
@@ -115,14 +118,19 @@ struct Load {
 }
 
 impl Load {
-    /// Why there is to be one stage; `None`: two.
+    /// Why there are never to be two stages.
+    fn forbids_two(self) -> Option<String> {
+        (self.setting == WeirStages::One).then(|| "`set weir-stages one`".to_owned())
+    }
+
+    /// Why there is to be one stage now, where two are right; `None`: two.
     fn reason(self) -> Option<String> {
         let has_enough = match self.now {
             Stages::One => self.state_count >= TWO_FROM_STATE_COUNT,
             Stages::Two => self.state_count >= ONE_BELOW_STATE_COUNT,
         };
         match self.setting {
-            WeirStages::One => Some("`set weir-stages one`".to_owned()),
+            WeirStages::One => self.forbids_two(),
             WeirStages::Two => None,
             WeirStages::Auto if !has_enough => {
                 Some(format!("{} states are too few for it to pay", self.state_count))
@@ -163,8 +171,17 @@ impl Engine {
             state_count: self.firewall.arena().read64(control::STATE_COUNT),
             are_groups_small,
         };
-        let reason = self.forbids_two(ways).or_else(|| load.reason());
-        let reason = reason.or_else(|| self.interfaces.lacks_exit(&self.firewall));
+        let forbidden = self.forbids_two(ways).or_else(|| load.forbids_two());
+        // Before they are needed, because the kernel verifies the program for half a second, and
+        // for longer in a flood; but not while whoever has started the firewall waits for it.
+        let is_early = !std::mem::replace(&mut self.stages.has_looked, true);
+        let lacking = match forbidden {
+            None if !is_early || load.reason().is_none() => {
+                self.interfaces.lacks_exit(&self.firewall)
+            }
+            _ => None,
+        };
+        let reason = forbidden.or_else(|| load.reason()).or(lacking);
         let target = if reason.is_some() { Stages::One } else { Stages::Two };
         self.stages.reason = reason;
         let done = self.firewall.set_stages(target, || ways.are_known());
