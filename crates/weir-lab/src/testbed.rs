@@ -143,6 +143,10 @@ pub trait Rig {
     /// CPUs of the next one.
     fn settle(&self) {}
 
+    /// Waits until its host has put the CPUs of a virtual machine where they are to be, in a run
+    /// that is to wait for a quiet host.
+    fn wait_for_host(&self) {}
+
     /// Starts the generators, or the one that is asked for.
     ///
     /// # Errors

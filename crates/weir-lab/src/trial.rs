@@ -466,6 +466,7 @@ impl<'a> Runner<'a> {
         rig: &mut dyn Rig,
         mut dut: Option<&mut (dyn DutDriver + 'static)>,
     ) -> Result<Outcome, TrialError> {
+        rig.wait_for_host();
         let held = self.trial.traffic.connect().and_then(|connect| connect.count);
         let known_before = held.map(|_| held::known(rig, dut.as_deref())).transpose()?.flatten();
         let before = all_counters(rig, dut.as_deref())?;

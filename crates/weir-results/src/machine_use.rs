@@ -38,6 +38,9 @@ pub struct MachineUse {
     pub distance: Option<Distance>,
 }
 
+/// Cores that share a cache are at most so far from each other, in nanoseconds.
+pub const NEAR_NS: f64 = 70.0;
+
 /// How long a cache line takes from one CPU to another, one way, before and after the generator's
 /// run. On a machine of its own that never changes; a host moves the CPUs of virtual machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -345,7 +345,8 @@ pub enum VerdictKind {
     Overloaded,
     /// The samples trend or jump.
     Unstable,
-    /// Something else ran on the machine: the figure takes part in nothing.
+    /// Something else ran on the machine, or its host had moved its CPUs: the figure takes part in
+    /// nothing.
     Disturbed,
     /// The figure is void.
     Invalid,

@@ -7,7 +7,7 @@
 use weir_stats::Threshold;
 
 use crate::counters::Place;
-use crate::machine_use::{CpuUse, Distance, MachineUse};
+use crate::machine_use::{CpuUse, Distance, MachineUse, NEAR_NS};
 use crate::number;
 use crate::record::{Check, Drop, Ledger, TrialResult, Verdict, VerdictKind};
 use crate::unit::Unit;
@@ -136,13 +136,12 @@ const FREQUENCY_FALL_MAX: Threshold = Threshold::new(
      makes it disturbed",
 );
 
-/// Also between trials.
-pub const DISTANCE_MAX: Threshold = Threshold::new(
+const DISTANCE_MAX: Threshold = Threshold::new(
     "distance_max",
     1.5,
     "of the shortest",
-    "a cache line that takes longer than this from the generator's CPU to the DUT's has a longer \
-     way; with --wait, a trial is disturbed by that",
+    "CPUs that share no cache (a cache line takes 70 ns and more) are too far from each other \
+     where their distance was shorter by more than this; with --wait, that makes a trial disturbed",
 );
 
 /// Every threshold of weir's own trials, for code, reports and documentation.
@@ -332,18 +331,26 @@ fn slowed(machine: &MachineUse) -> Option<String> {
     })
 }
 
-/// How far the host had moved the DUT's CPU from the generator's, if that was too much.
+/// How far the DUT's CPU was from the generator's, if that was too much.
 fn moved(machine: &MachineUse) -> Option<String> {
     let Distance { ns, nearest_ns } = machine.distance?;
     let nearest_ns = nearest_ns?;
-    (ns.max > nearest_ns * DISTANCE_MAX.value).then(|| {
+    is_far(ns.max, Some(nearest_ns)).then(|| {
         format!(
-            "the host had moved the DUT's CPU away from the generator's: a cache line took \
-             {:.0} ns, and {nearest_ns:.0} ns when they were nearest; at most {} times as long is \
-             near",
-            ns.max, DISTANCE_MAX.value
+            "the DUT's CPU was too far from the generator's: a cache line took {:.0} ns, and \
+             {nearest_ns:.0} ns at another time; at most {} of that is near",
+            ns.max,
+            number::percent(DISTANCE_MAX.value)
         )
     })
+}
+
+/// Whether two CPUs at a distance (ns) share no cache, and were nearer at the shortest one that was
+/// seen, if any.
+#[must_use]
+pub fn is_far(distance_ns: f64, nearest_ns: Option<f64>) -> bool {
+    distance_ns > NEAR_NS
+        && nearest_ns.is_none_or(|nearest_ns| distance_ns > nearest_ns * DISTANCE_MAX.value)
 }
 
 /// The CPU that had the most of anything else, if that was too much.

@@ -221,8 +221,8 @@ pub(crate) struct VerboseFlag {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WaitFlag {
     /// Wait up to this long until no other lab measures on this host and nothing else keeps its
-    /// CPUs busy, and before each trial until its host has put the CPUs of this virtual machine
-    /// near each other, for up to a minute; without it, begin at once.
+    /// CPUs busy; on a testbed of kind netns also before each trial, for up to half a minute, until
+    /// generator and DUT have CPUs that share a cache. Without it, begin at once.
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     wait: Option<Duration>,
 }

@@ -1,9 +1,9 @@
 //! How far two CPUs are from each other: how long a cache line takes from one to the other.
 //!
 //! Between cores that share a cache it is 20 to 60 ns, between those that do not, or of two
-//! sockets, 80 to 200. On a machine of its own that never changes; the CPUs of a virtual machine
+//! sockets, 80 to 200. On a machine of its own that hardly changes; the CPUs of a virtual machine
 //! are moved about, and what one hands to the other costs up to twice as much after a move. Nothing
-//! is judged here beyond that, and no packet is sent.
+//! is judged here, and no packet is sent.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 
 use weir_net::CpuList;
 use weir_net::cpu::pin_current_thread;
-
-/// Cores that share a cache are at most so far from each other, in nanoseconds.
-pub const NEAR_NS: f64 = 70.0;
 
 /// Round trips that are timed together, and how often: of all the shortest counts, because whatever
 /// else runs only makes them longer.

@@ -34,7 +34,7 @@ pub(super) fn limit(series: &SeriesSummary) -> &'static str {
         VerdictKind::SinkBound => "limited by the sink",
         VerdictKind::Overloaded => "overloaded: alive, but delivering next to nothing",
         VerdictKind::Unstable => "not steady inside the trials",
-        VerdictKind::Disturbed => "void: something else ran on the machine",
+        VerdictKind::Disturbed => "void: the machine was disturbed",
         VerdictKind::Invalid => "void",
     }
 }

@@ -12,13 +12,13 @@ use weir_stats::warning::{self, Warning};
 use weir_stats::welch::WelchError;
 use weir_stats::{Interval, Level, median, power};
 
-use crate::machine_use::Span;
+use crate::machine_use::Distance;
 use crate::matrix::Campaign;
 use crate::proof::{self, Claim, Ground};
 use crate::record::Cost;
 use crate::summary::Trial;
 use crate::summary::cost::{self, CostFigure};
-use crate::verdict::DISTANCE_MAX;
+use crate::verdict::is_far;
 
 /// The half width that [`SeriesAnalysis::iterations_for_one_percent`] is about.
 const ONE_PERCENT: f64 = 0.01;
@@ -259,26 +259,31 @@ fn worded(warning: &Warning, numbers: &[u32]) -> SeriesWarning {
 /// Whether the DUT's CPU was nearer to the generator's in some valid iterations than in others.
 fn moved(cells: &[&Trial]) -> Option<SeriesWarning> {
     let valid = cells.iter().filter(|(record, _)| !record.verdict.kind.is_void());
-    let distances: Vec<(u32, Span)> = valid
-        .filter_map(|(record, _)| Some((record.iteration, record.machine.as_ref()?.distance?.ns)))
+    let distances: Vec<(u32, Distance)> = valid
+        .filter_map(|(record, _)| Some((record.iteration, record.machine.as_ref()?.distance?)))
         .collect();
-    let nearest_ns = distances.iter().map(|(_, ns)| ns.min).min_by(f64::total_cmp)?;
-    let farthest_ns = distances.iter().map(|(_, ns)| ns.max).max_by(f64::total_cmp)?;
-    let is_far = |ns: &Span| ns.max > nearest_ns * DISTANCE_MAX.value;
-    let far = distances.iter().filter(|(_, ns)| is_far(ns));
+    let nearest_ns = distances.iter().map(|(_, d)| d.ns.min).min_by(f64::total_cmp)?;
+    let farthest_ns = distances.iter().map(|(_, d)| d.ns.max).max_by(f64::total_cmp)?;
+    let far = distances.iter().filter(|(_, d)| is_far(d.ns.max, Some(nearest_ns)));
     let iterations: Vec<u32> = far.map(|(iteration, _)| *iteration).collect();
     if iterations.is_empty() {
         return None;
     }
     let text = format!(
-        "the host moved CPUs: in {} of {} iterations a cache line took up to {farthest_ns:.0} ns \
-         from the generator's CPU to the DUT's, otherwise {nearest_ns:.0} ns",
+        "in {} of {} iterations a cache line took up to {farthest_ns:.0} ns from the generator's \
+         CPU to the DUT's; the shortest was {nearest_ns:.0} ns",
         iterations.len(),
         distances.len()
     );
-    let advice = "packets cost more on the longer way, up to twice as much: run again with \
-                  --wait 10m, with which trials wait for the shortest, or have the host pin the \
-                  machine's CPUs";
+    let has_waited = distances.iter().any(|(_, distance)| distance.nearest_ns.is_some());
+    let advice = if has_waited {
+        "a packet costs up to twice as much over the longer distance, and the host moves the CPUs \
+         of a virtual machine: have it pin them"
+    } else {
+        "a packet costs up to twice as much over the longer distance, and the host moves the CPUs \
+         of a virtual machine: run again with --wait 10m, which waits for the shorter one, or have \
+         it pin them"
+    };
     let (kind, advice) = ("moved".to_owned(), advice.to_owned());
     Some(SeriesWarning { kind, text, advice, iterations })
 }

@@ -21,7 +21,7 @@ use command::Report;
 use suite::{Settings, rows, show};
 use weir_wire::units::parse_duration;
 
-/// Longer than a firewall takes to do what it leaves until after its start.
+/// Longer than a firewall takes for what it leaves until after its start.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Measures weir's firewall against other routers and firewalls, and against limits.

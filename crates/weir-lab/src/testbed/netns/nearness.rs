@@ -1,40 +1,47 @@
-//! How far the DUT's CPU is from the generator's, which changes where a host moves the CPUs of a
-//! virtual machine, and waiting until it is as near as it was.
+//! The distance from the generator's CPU to the DUT's, which changes where a host moves the CPUs of
+//! a virtual machine, and waiting until it is short.
 //!
-//! It waits only in a run that was to wait for a quiet host; otherwise it looks, and no more. A
-//! machine whose two CPUs share no cache is waited for once.
+//! It waits only in a run that was to wait for a quiet host; otherwise it looks, and no more. Where
+//! it has waited in vain, it does not wait again before it has seen the CPUs near each other.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use weir_machine::cancel::Cancel;
-use weir_machine::environment::distance::{NEAR_NS, between};
-use weir_results::verdict::DISTANCE_MAX;
+use weir_machine::environment::distance::between;
+use weir_results::verdict::is_far;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a trial waits at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a trial waits at most: no state that it has made is to end meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The shortest way between a generator's CPU and a DUT's, as far as it was seen.
+/// A look at the distance between two CPUs, ns; `None` if it cannot be told.
+type Look = fn(usize, usize) -> Option<f64>;
+
+/// The distance from a generator's CPU to a DUT's.
 #[derive(Debug)]
 pub(super) struct Nearness {
     cpus: [usize; 2],
     waits: bool,
+    patience: Duration,
+    look: Look,
+    /// The shortest so far.
     nearest_ns: Cell<f64>,
-    /// Both were waited for in vain: they are as near as they ever are.
-    is_far: Cell<bool>,
+    /// It has waited in vain.
+    gave_up: Cell<bool>,
 }
 
 impl Nearness {
     pub(super) fn new(cpus: [usize; 2], waits: bool) -> Self {
-        Self { cpus, waits, nearest_ns: Cell::new(f64::INFINITY), is_far: Cell::new(false) }
+        let nearest_ns = Cell::new(f64::INFINITY);
+        Self { cpus, waits, patience: PATIENCE, look: between, nearest_ns, gave_up: false.into() }
     }
 
-    /// How far they are from each other now, ns; `None` if they are one, or others have them.
+    /// The distance now, ns; `None` if they are one CPU, or others have them.
     pub(super) fn look(&self) -> Option<f64> {
         let [one, other] = self.cpus;
-        let distance_ns = between(one, other)?;
+        let distance_ns = (self.look)(one, other)?;
         self.nearest_ns.set(self.nearest_ns.get().min(distance_ns));
         Some(distance_ns)
     }
@@ -45,49 +52,66 @@ impl Nearness {
         (self.waits && nearest_ns.is_finite()).then_some(nearest_ns)
     }
 
-    /// Waits until they are near, if it is to, or until its patience or the run ends.
+    /// Waits until they are near, if it is to, or until its patience or the run ends. A distance
+    /// that cannot be told is not waited for.
     pub(super) fn wait(&self, cancel: &Cancel) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.waits && self.cpus[0] != self.cpus[1] && !self.is_near() {
-            if Instant::now() >= deadline {
-                self.is_far.set(self.nearest_ns.get() > NEAR_NS);
+        if !self.waits {
+            return;
+        }
+        let deadline = Instant::now() + self.patience;
+        // What is far before anything nearer was seen may be as near as it gets.
+        while self.look().is_some_and(|distance_ns| is_far(distance_ns, None)) {
+            if self.gave_up.get() || Instant::now() >= deadline {
+                self.gave_up.set(true);
                 return;
             }
             if !cancel.sleep(LOOK) {
                 return;
             }
         }
-    }
-
-    fn is_near(&self) -> bool {
-        let is_usual = |distance_ns: f64| {
-            distance_ns <= self.nearest_ns.get() * DISTANCE_MAX.value
-                && (distance_ns <= NEAR_NS || self.is_far.get())
-        };
-        self.look().is_some_and(is_usual)
+        self.gave_up.set(false);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
+    fn waits(look: Look) -> Nearness {
+        Nearness { look, patience: LOOK * 3, ..Nearness::new([0, 1], true) }
+    }
+
+    fn took(nearness: &Nearness) -> Duration {
+        let begin = Instant::now();
+        nearness.wait(&Cancel::default());
+        begin.elapsed()
+    }
+
     #[test]
-    fn only_a_run_that_waits_has_a_shortest_way() {
-        let cancel = Cancel::default();
-        let online: Vec<usize> = weir_net::cpu::online().unwrap().iter().collect();
-        let alone = Nearness::new([online[0]; 2], true);
-        alone.wait(&cancel);
-        assert_eq!((alone.look(), alone.nearest_ns()), (None, None));
-        let [one, other, ..] = online[..] else { return };
-        let looks = Nearness::new([one, other], false);
-        looks.wait(&cancel);
-        let seen = (0..50).find_map(|_| looks.look()).expect("the CPUs are free now and then");
-        assert!(seen > 0.0 && looks.nearest_ns().is_none());
-        let waits = Nearness::new([one, other], true);
-        waits.nearest_ns.set(1e9);
-        waits.is_far.set(true);
-        waits.wait(&cancel);
-        assert!(waits.nearest_ns().is_some_and(|nearest_ns| nearest_ns < 1e9));
+    fn it_waits_for_cpus_that_come_near() {
+        static LOOKS: AtomicU32 = AtomicU32::new(0);
+        let nearness = waits(|_, _| {
+            Some(if LOOKS.fetch_add(1, Ordering::Relaxed) < 2 { 165.0 } else { 27.0 })
+        });
+        assert!(took(&nearness) >= LOOK * 2);
+        assert_eq!((nearness.nearest_ns(), nearness.gave_up.get()), (Some(27.0), false));
+    }
+
+    #[test]
+    fn what_was_waited_for_in_vain_is_not_waited_for_again() {
+        let nearness = waits(|_, _| Some(165.0));
+        assert!(took(&nearness) >= LOOK * 3);
+        assert!(took(&nearness) < LOOK && nearness.gave_up.get());
+        assert_eq!(nearness.nearest_ns(), Some(165.0));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_cannot_be_told_or_was_not_asked_for() {
+        assert!(took(&waits(|_, _| None)) < LOOK);
+        let looks = Nearness { waits: false, ..waits(|_, _| Some(165.0)) };
+        assert!(took(&looks) < LOOK);
+        assert_eq!((looks.look(), looks.nearest_ns()), (Some(165.0), None));
     }
 }

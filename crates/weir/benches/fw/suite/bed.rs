@@ -99,7 +99,7 @@ impl Bed {
         };
         Ok(Self {
             testbed: NetnsTestbed::new(&spec, Duration::ZERO, cancel.clone())?,
-            near: Near::new(settings.patience),
+            near: Near::new([GENERATOR_CPU, DUT_CPU].map(|cpu| cpu as usize), settings.patience),
             cancel: cancel.clone(),
         })
     }
@@ -130,6 +130,7 @@ impl Bed {
             link: None,
             thread: 0,
             started: Duration::ZERO,
+            ready_at: Instant::now(),
         };
         stand.thread = stand.napi_thread("dut", DUT_IN)?;
         priority::raise(stand.napi_thread("sink", SINK)?, priority::SINK)?;
@@ -143,6 +144,7 @@ impl Bed {
         stand.driver.start(host)?;
         stand.driver.ready(host, &self.cancel)?;
         stand.started = begin.elapsed();
+        stand.ready_at = Instant::now();
         if device == Device::Minimal {
             let router = Router::load()?;
             let netns = Netns::open(host.name())?;
@@ -168,6 +170,7 @@ pub(crate) struct Stand<'a> {
     /// The thread that receives.
     thread: i32,
     started: Duration,
+    ready_at: Instant,
 }
 
 /// What was delivered over a time.
@@ -191,6 +194,11 @@ impl Stand<'_> {
     /// How long it took from the first command until it was ready.
     pub(crate) fn started(&self) -> Duration {
         self.started
+    }
+
+    /// Waits until it has run for so long: weir loads the program of its second stage meanwhile.
+    pub(crate) fn settle(&self, time: Duration) -> Result<()> {
+        self.bed.wait(time.saturating_sub(self.ready_at.elapsed()))
     }
 
     /// Where it stands.

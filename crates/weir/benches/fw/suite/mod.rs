@@ -34,7 +34,7 @@ pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Settings {
     /// How long each device is measured in each round.
     pub(crate) sample: Duration,
-    /// How long a firewall has no packets after its start, before it has new flows.
+    /// From the start of a device until it is measured, at the least.
     pub(crate) settle: Duration,
     /// How long a sample waits for CPUs that share a cache.
     pub(crate) patience: Duration,

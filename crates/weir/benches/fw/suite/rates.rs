@@ -121,13 +121,13 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
             if keeps_states(figure.device) {
                 stand.fill(flow_count)?;
             }
+            stand.settle(settings.settle)?;
             bed.near(|| stand.sample(settings.sample))
         }
         // There is room for the states of one sample.
         Load::New => bed.near(|| {
             let mut stand = stand()?;
-            // Loads the program of its second stage.
-            bed.wait(settings.settle)?;
+            stand.settle(settings.settle)?;
             stand.load(&flows::new(seed)?)?;
             let before = stand.states()?;
             let sample = stand.sample(settings.sample)?;

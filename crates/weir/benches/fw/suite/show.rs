@@ -15,7 +15,8 @@ Ratios of packets are ratios of CPU time, so that a device that had nothing to d
 time (`busy` is the smallest share in which it had) is not the slower one for it. `taken` is the
 largest share of a sample that other programs took from it. Rows of a control are the same device
 and load once more: what they differ by is noise.
-A sample is taken while both CPUs share a cache, which is not always so in a virtual machine.
+A sample is taken while both CPUs share a cache, if they do so in time: hosts move those of virtual
+machines.
 New states: every packet is of a flow of its own, and makes a state; nftables has the same rules,
 and a connection tracker with room for all flows.
 ";

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_machine::cancel::Cancel;
+use weir_net::cpu;
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 use crate::near::Near;
@@ -75,7 +76,8 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     let mut samples = Samples::new();
-    let near = Near::new(settings.patience);
+    let online: Vec<usize> = cpu::online()?.iter().collect();
+    let near = Near::new([online[0], online[1 % online.len()]], settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS]) {

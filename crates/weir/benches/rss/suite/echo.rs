@@ -13,7 +13,7 @@ use weir_gen::echo::server::{Server, ServerOptions};
 use weir_gen::live::LiveGenerator;
 use weir_machine::cancel::Cancel;
 use weir_net::address::Prefix;
-use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, cpu, napi};
+use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, napi};
 use weir_rss::{Each, Options, Steer};
 use weir_wire::mac::MacAddr;
 use weir_wire::rss::{Fields, Key, Settings as Card, Symmetry};
@@ -77,14 +77,12 @@ const fn kind(backend: Backend) -> Kind {
 }
 
 impl Echo {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(cpus: [usize; 2]) -> Result<Self> {
         let id = std::process::id();
         let names = [format!("weirbench{id}h"), format!("weirbench{id}p")];
         let _record = Closing::record(&names)?;
         let [here, peer] = [Netns::create(&names[0])?.guard(), Netns::create(&names[1])?.guard()];
         let (into, out) = (format!("ei{id}"), format!("eo{id}"));
-        let online: Vec<usize> = cpu::online()?.iter().collect();
-        let cpus = [online[0], online[1 % online.len()]];
         let in_mac = here.run(|| -> Result<[u8; 6]> {
             let netlink = Netlink::open()?;
             netlink.create_veth(&VethEnd::new(&into), &VethEnd::new(&out).in_netns(&peer), 1)?;

@@ -65,19 +65,21 @@ pub(crate) fn run(
     say: &mut dyn FnMut(&str),
 ) -> Result<Outcome> {
     let machine = Machine::read();
+    // Before this thread is pinned: then it may use one alone.
+    let online: Vec<usize> = cpu::online()?.iter().collect();
+    let cpus = [online[0], online[1 % online.len()]];
     // The last one has fewer interrupts.
-    let last = cpu::online()?.iter().last();
-    let cpus = CpuList::new(last).ok_or("there is no CPU")?;
-    cpu::pin_current_thread(&cpus)?;
+    let last = CpuList::new(online.last().copied()).ok_or("there is no CPU")?;
+    cpu::pin_current_thread(&last)?;
     let hashes = hash::Hashes::new();
     let wants_flows = [rows::PLACED_V4, rows::PLACED_V6].iter().any(|name| settings.wants(name));
     let bed = if wants_flows { Some(spread::Bed::new()?) } else { None };
     let wants_echo = rows::ECHO.iter().any(|name| settings.wants(name));
-    let servers = if wants_echo { Some(echo::Echo::new()?) } else { None };
+    let servers = if wants_echo { Some(echo::Echo::new(cpus)?) } else { None };
     let wants_router = rows::ROUTER.iter().any(|name| settings.wants(name));
-    let router = if wants_router { Some(rerss::Bed::new()?) } else { None };
+    let router = if wants_router { Some(rerss::Bed::new(cpus)?) } else { None };
     let mut samples = Samples::new();
-    let near = Near::new(settings.patience);
+    let near = Near::new(cpus, settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         hashes.measure(settings, cancel, &mut samples)?;

@@ -14,7 +14,7 @@ use weir_gen::backend::{Backend as _, RunOptions};
 use weir_gen::live::LiveGenerator;
 use weir_machine::cancel::Cancel;
 use weir_net::address::Prefix;
-use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, cpu, napi, steering, sysctl};
+use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, napi, steering, sysctl};
 use weir_wire::encap::{Encap, Tunnel};
 use weir_wire::mac::MacAddr;
 use weir_wire::rss::inner::FRAGMENT_TIMEOUT_NS;
@@ -64,13 +64,11 @@ enum How {
 }
 
 impl Bed {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(cpus: [usize; 2]) -> Result<Self> {
         let id = std::process::id();
         let names = [format!("weirbench{id}r"), format!("weirbench{id}e")];
         let _record = Closing::record(&names)?;
         let [router, ends] = [Netns::create(&names[0])?.guard(), Netns::create(&names[1])?.guard()];
-        let online: Vec<usize> = cpu::online()?.iter().collect();
-        let cpus = [online[0], online[1 % online.len()]];
         let (into, in_mac, napi_thread) = router.run(|| -> Result<_> {
             sysctl::write("net.ipv4.ip_forward", "1")?;
             let netlink = Netlink::open()?;

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weir_machine::cancel::Cancel;
+use weir_net::cpu;
 
 pub(crate) use crate::limits::{Row, RowSpec, Samples};
 use crate::near::Near;
@@ -88,7 +89,8 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     let mut samples = Samples::new();
-    let near = Near::new(settings.patience);
+    let online: Vec<usize> = cpu::online()?.iter().collect();
+    let near = Near::new([online[0], online[1 % online.len()]], settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         let mut add = |name: &'static str, value: f64| {

@@ -3,6 +3,7 @@
 mod fw;
 mod generator;
 mod http;
+mod near;
 mod rss;
 mod rules;
 mod stats;
