@@ -445,8 +445,8 @@ impl Interfaces {
                 return;
             }
         }
-        // Until there are to be two stages, there are none. What fails is an interface that has
-        // just gone, or is why there is one stage.
+        // Until the second stage's program is loaded, there are none. What fails is an interface
+        // that has just gone, or is why there is one stage.
         if firewall.has_exits() {
             let _ = self.lacks_exit(firewall);
         }

@@ -30,6 +30,9 @@ const OVER_LOOKS: u32 = 4;
 /// Looks, a second each, for which one stage stays when groups were too small.
 const SMALL_GROUP_LOOKS: u32 = 60;
 
+/// Looks for which a program that the kernel has refused is not loaded again.
+const REFUSED_LOOKS: u32 = 60;
+
 /// What is known of the routes: whether the destination alone determines the way.
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
@@ -68,6 +71,8 @@ pub(super) struct Choice {
     reason: Option<String>,
     /// Somebody has looked before.
     has_looked: bool,
+    /// Looks until the second stage's program is tried again, which the kernel has refused.
+    refused_looks: u32,
     /// What makes a way fork, as it was found last.
     fork: Result<Option<Fork>, String>,
     /// Packets and groups of the last look.
@@ -99,6 +104,7 @@ impl Default for Choice {
         Self {
             reason: Some("nobody has looked at the routes yet".to_owned()),
             has_looked: false,
+            refused_looks: 0,
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
@@ -119,7 +125,7 @@ struct Load {
 
 impl Load {
     /// Why there are never to be two stages.
-    fn forbids_two(self) -> Option<String> {
+    fn setting_forbids_two(self) -> Option<String> {
         (self.setting == WeirStages::One).then(|| "`set weir-stages one`".to_owned())
     }
 
@@ -130,7 +136,7 @@ impl Load {
             Stages::Two => self.state_count >= ONE_BELOW_STATE_COUNT,
         };
         match self.setting {
-            WeirStages::One => self.forbids_two(),
+            WeirStages::One => self.setting_forbids_two(),
             WeirStages::Two => None,
             WeirStages::Auto if !has_enough => {
                 Some(format!("{} states are too few for it to pay", self.state_count))
@@ -171,14 +177,12 @@ impl Engine {
             state_count: self.firewall.arena().read64(control::STATE_COUNT),
             are_groups_small,
         };
-        let forbidden = self.forbids_two(ways).or_else(|| load.forbids_two());
+        let forbidden = self.forbids_two(ways).or_else(|| load.setting_forbids_two());
         // Before they are needed, because the kernel verifies the program for half a second, and
         // for longer in a flood; but not while whoever has started the firewall waits for it.
         let is_early = !std::mem::replace(&mut self.stages.has_looked, true);
         let lacking = match forbidden {
-            None if !is_early || load.reason().is_none() => {
-                self.interfaces.lacks_exit(&self.firewall)
-            }
+            None if !is_early || load.reason().is_none() => self.lacks_exit(),
             _ => None,
         };
         let reason = forbidden.or_else(|| load.reason()).or(lacking);
@@ -190,6 +194,20 @@ impl Engine {
             self.stages.reason = Some(cause.clone());
             cause
         })
+    }
+
+    /// Opens the exits that are missing; says what about them makes two stages wrong. A program
+    /// that the kernel refuses is not tried at every look.
+    fn lacks_exit(&mut self) -> Option<String> {
+        if self.stages.refused_looks > 0 {
+            self.stages.refused_looks -= 1;
+            return Some("the kernel has refused the second stage's program".to_owned());
+        }
+        let lacking = self.interfaces.lacks_exit(&self.firewall);
+        if lacking.is_some() && !self.firewall.has_exits() {
+            self.stages.refused_looks = REFUSED_LOOKS;
+        }
+        lacking
     }
 
     /// What makes two stages wrong.
