@@ -221,6 +221,17 @@ pub fn online() -> Result<CpuList, CpuError> {
     })
 }
 
+/// The first two of [`online`], or the only one twice.
+///
+/// # Errors
+///
+/// As [`online`].
+pub fn first_two() -> Result<[usize; 2], CpuError> {
+    let online = online()?;
+    let first = online.first();
+    Ok([first, online.iter().nth(1).unwrap_or(first)])
+}
+
 /// The CPUs that share a physical core with this one, itself among them (hardware threads, SMT);
 /// `None` where the kernel does not say.
 #[must_use]

@@ -335,7 +335,7 @@ fn slowed(machine: &MachineUse) -> Option<String> {
 fn moved(machine: &MachineUse) -> Option<String> {
     let Distance { ns, nearest_ns } = machine.distance?;
     let nearest_ns = nearest_ns?;
-    is_far(ns.max, Some(nearest_ns)).then(|| {
+    is_far(ns.max, nearest_ns).then(|| {
         format!(
             "the DUT's CPU was too far from the generator's: a cache line took {:.0} ns, and \
              {nearest_ns:.0} ns at another time; at most {} of that is near",
@@ -345,12 +345,9 @@ fn moved(machine: &MachineUse) -> Option<String> {
     })
 }
 
-/// Whether two CPUs at a distance (ns) share no cache, and were nearer at the shortest one that was
-/// seen, if any.
-#[must_use]
-pub fn is_far(distance_ns: f64, nearest_ns: Option<f64>) -> bool {
-    distance_ns > NEAR_NS
-        && nearest_ns.is_none_or(|nearest_ns| distance_ns > nearest_ns * DISTANCE_MAX.value)
+/// Whether two CPUs at a distance (ns) share no cache, and were seen nearer to each other.
+pub(crate) fn is_far(distance_ns: f64, nearest_ns: f64) -> bool {
+    distance_ns > NEAR_NS && distance_ns > nearest_ns * DISTANCE_MAX.value
 }
 
 /// The CPU that had the most of anything else, if that was too much.

@@ -88,7 +88,7 @@ mod tests {
     fn a_line_takes_its_time_to_another_cpu_and_none_to_the_same() {
         let online: Vec<usize> = weir_net::cpu::online().unwrap().iter().collect();
         assert_eq!(between(online[0], online[0]), None);
-        assert_eq!(between(online[0], usize::from(u16::MAX)), None, "there is no such CPU");
+        assert_eq!(between(online[0], usize::from(u16::MAX)), None, "no CPU has that number");
         if let [one, other, ..] = online[..] {
             // Others may have the CPUs for a while.
             let found = (0..50).find_map(|_| between(one, other));

@@ -90,3 +90,15 @@ fn a_cpu_is_its_own_sibling_and_an_absent_one_has_none() {
     }
     assert_eq!(thread_siblings(CPU_MAX + 1), None);
 }
+
+#[test]
+fn the_first_two_cpus_are_those_that_this_thread_may_use() {
+    let all: Vec<usize> = online().unwrap().iter().collect();
+    assert_eq!(first_two().unwrap(), [all[0], all[1 % all.len()]]);
+    let last = *all.last().unwrap();
+    let alone = std::thread::spawn(move || {
+        pin_current_thread(&CpuList::new([last]).unwrap()).unwrap();
+        first_two().unwrap()
+    });
+    assert_eq!(alone.join().unwrap(), [last; 2]);
+}

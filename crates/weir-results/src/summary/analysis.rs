@@ -264,7 +264,7 @@ fn moved(cells: &[&Trial]) -> Option<SeriesWarning> {
         .collect();
     let nearest_ns = distances.iter().map(|(_, d)| d.ns.min).min_by(f64::total_cmp)?;
     let farthest_ns = distances.iter().map(|(_, d)| d.ns.max).max_by(f64::total_cmp)?;
-    let far = distances.iter().filter(|(_, d)| is_far(d.ns.max, Some(nearest_ns)));
+    let far = distances.iter().filter(|(_, d)| is_far(d.ns.max, nearest_ns));
     let iterations: Vec<u32> = far.map(|(iteration, _)| *iteration).collect();
     if iterations.is_empty() {
         return None;

@@ -169,7 +169,7 @@ fn the_order_of_the_cells_in_the_store_does_not_matter() {
 }
 
 #[test]
-fn iterations_with_a_longer_way_between_cpus_are_named() {
+fn iterations_whose_cpus_were_farther_apart_are_named() {
     let mut data = usual();
     let name = data.cells[0].0.series.clone();
     let warnings = |data: &CampaignData| {

@@ -264,7 +264,7 @@ fn every_threshold_is_in_the_table_once() {
 }
 
 #[test]
-fn a_longer_way_between_cpus_disturbs_a_trial_that_was_to_wait_for_the_shortest() {
+fn cpus_that_were_nearer_before_disturb_a_trial_that_was_to_wait_for_that() {
     let with = |max, nearest_ns| {
         let distance = Some(Distance { ns: Span { min: 27.0, max }, nearest_ns });
         verdict_beside(&MachineUse { distance, ..machine(Some(0.0), 0.0) })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use weir_machine::cancel::Cancel;
 use weir_machine::environment::distance::between;
-use weir_results::verdict::is_far;
+use weir_results::machine_use::NEAR_NS;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,8 +59,7 @@ impl Nearness {
             return;
         }
         let deadline = Instant::now() + self.patience;
-        // What is far before anything nearer was seen may be as near as it gets.
-        while self.look().is_some_and(|distance_ns| is_far(distance_ns, None)) {
+        while self.look().is_some_and(|distance_ns| distance_ns > NEAR_NS) {
             if self.gave_up.get() || Instant::now() >= deadline {
                 self.gave_up.set(true);
                 return;

@@ -112,8 +112,7 @@ impl Bed {
             None => mac(&server, SERVER_IF)?,
         };
         let macs = [mac(&client, CLIENT_IF)?, next];
-        let online: Vec<usize> = cpu::online()?.iter().collect();
-        let cpus = [online[0], online[1 % online.len()]];
+        let cpus = cpu::first_two()?;
         let weir = settings.weir.clone();
         let mut bed = Self { client, server, router, between, weir, record, macs, cpus };
         bed.start_firewall()?;

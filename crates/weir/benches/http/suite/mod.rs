@@ -76,8 +76,7 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     let mut samples = Samples::new();
-    let online: Vec<usize> = cpu::online()?.iter().collect();
-    let near = Near::new([online[0], online[1 % online.len()]], settings.patience);
+    let near = Near::new(cpu::first_two()?, settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS]) {

@@ -66,10 +66,9 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let machine = Machine::read();
     // Before this thread is pinned: then it may use one alone.
-    let online: Vec<usize> = cpu::online()?.iter().collect();
-    let cpus = [online[0], online[1 % online.len()]];
+    let cpus = cpu::first_two()?;
     // The last one has fewer interrupts.
-    let last = CpuList::new(online.last().copied()).ok_or("there is no CPU")?;
+    let last = CpuList::new(cpu::online()?.iter().last()).ok_or("there is no CPU")?;
     cpu::pin_current_thread(&last)?;
     let hashes = hash::Hashes::new();
     let wants_flows = [rows::PLACED_V4, rows::PLACED_V6].iter().any(|name| settings.wants(name));
