@@ -11,6 +11,8 @@ use super::JsonFlag;
 
 /// Where a firewall's key is.
 const KEY_FILE: &str = "/etc/weir/sync.key";
+/// The shortest time between two looks at a status.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) const SYNC_HELP: &str = "\
 What pfsync does for pf: a second firewall has the states of this one, and takes over without a
@@ -57,11 +59,13 @@ Examples:
   sudo weir fw sync serve --listen 192.0.2.2:7467 --peer ed25519:52… --interface eth0=ens3";
 
 const STATUS_HELP: &str = "\
-Exit code 1 if no session lives in either direction.
+Exit code 1 if no session lives in either direction. With --every it is shown again and again until
+Ctrl-C, or until no firewall runs; --json then has a line for each time.
 
 Examples:
   sudo weir fw sync status
-  sudo weir fw sync status --json | jq '.out.lag_ms'";
+  sudo weir fw sync status --json | jq '.out.lag_ms'
+  sudo weir fw sync status --every 100ms --json | jq --unbuffered '.out.lag_ms'";
 
 const DRAIN_HELP: &str = "\
 For a handover by plan, on the firewall that forwards: returns when the other firewall has
@@ -106,7 +110,7 @@ pub(crate) enum SyncCommand {
     Serve(ServeArgs),
     /// Show how states go and come: lag, bulk, rates, what was left out.
     #[command(after_help = STATUS_HELP)]
-    Status(JsonFlag),
+    Status(StatusArgs),
     /// Wait until the other firewall has all states.
     #[command(after_help = DRAIN_HELP)]
     Drain(DrainArgs),
@@ -170,6 +174,16 @@ pub(crate) struct ServeArgs {
     pub(crate) interfaces: Vec<(String, String)>,
 }
 
+/// `weir fw sync status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show it again after each such time, 10 ms at least.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(crate) every: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
 /// `weir fw sync drain`.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
@@ -189,6 +203,15 @@ pub(crate) struct TrackArgs {
     /// How long to wait for another firewall's states before becoming ready without them.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     pub(crate) alone_after: Duration,
+}
+
+/// A time between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|error| error.to_string())?;
+    if interval < INTERVAL_MIN {
+        return Err(format!("`{text}` is less than 10 ms, which would keep the daemon busy"));
+    }
+    Ok(interval)
 }
 
 /// An interface of the other firewall, and its name here.

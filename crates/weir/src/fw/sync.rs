@@ -39,7 +39,7 @@ pub(super) fn command(command: &SyncCommand) -> anyhow::Result<Outcome> {
         SyncCommand::Keygen(args) => keygen(args),
         SyncCommand::To(args) => to(args),
         SyncCommand::Serve(args) => serve(args),
-        SyncCommand::Status(flag) => status::command(flag.json),
+        SyncCommand::Status(args) => status::command(args),
         SyncCommand::Drain(args) => drain::command(args, &signals::listen_alone()?),
         SyncCommand::Track(args) => track::command(args, &signals::listen_alone()?, &tell),
     }

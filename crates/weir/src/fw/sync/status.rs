@@ -3,30 +3,55 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::time::Duration;
 
 use anstyle::AnsiColor;
 use anyhow::Context as _;
 use weir_fw::protocol::{SyncInStatus, SyncOutStatus, SyncStatus};
 
 use super::local;
+use crate::cli::fw_sync::StatusArgs;
 use crate::exit::{NO_OUTPUT, Outcome};
 use crate::fw::put_json;
+use crate::signals;
 
 /// Width of the column of words.
 const WORDS: usize = 22;
 
 /// Runs the command.
-pub(super) fn command(is_json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn command(args: &StatusArgs) -> anyhow::Result<Outcome> {
+    if let Some(interval) = args.every {
+        return again_and_again(interval, args.json.json);
+    }
     let status = local::status()?;
-    if is_json {
+    if args.json.json {
         put_json(&status)?;
     } else {
-        let mut out = anstream::stdout();
-        let written = out.write_all(text(&status).as_bytes()).and_then(|()| out.flush());
-        written.context(NO_OUTPUT)?;
+        show(&text(&status))?;
     }
     let is_live = status.out.is_live || status.incoming.is_live;
     Ok(if is_live { Outcome::Done } else { Outcome::No })
+}
+
+/// Shows it until somebody asks to stop.
+fn again_and_again(interval: Duration, is_json: bool) -> anyhow::Result<Outcome> {
+    let cancel = signals::listen_alone()?;
+    let begin = cancel.now();
+    for look in 1.. {
+        let status = local::status()?;
+        let shown = if is_json { serde_json::to_string(&status)? } else { text(&status) };
+        show(&format!("{shown}\n"))?;
+        if !cancel.sleep_until(begin + interval * look) {
+            break;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context(NO_OUTPUT)
 }
 
 /// Both tables.
