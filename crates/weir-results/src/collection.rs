@@ -126,6 +126,9 @@ pub struct CollectedPoint {
     pub offered: Option<f64>,
     /// What a packet cost the DUT in CPU time, where that is known.
     pub cost: Option<Cost>,
+    /// What the DUT itself reported after the measurement, by name; empty where it does not.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<String, u64>,
     /// What went to other programs meanwhile, 0 to 1, by CPU; empty where nobody looked.
     pub foreign: BTreeMap<String, f64>,
     /// What the figure is worth; absent where an archive's files do not say.
@@ -205,6 +208,14 @@ impl CollectedSeries {
         self.points.iter().filter(|p| p.is_valid()).map(|p| p.value).collect()
     }
 
+    /// What the DUT itself reported by that name, in the iterations whose figures count.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "sizes stay far below 2^53")]
+    pub(crate) fn sizes(&self, name: &str) -> Vec<f64> {
+        let counting = self.points.iter().filter(|p| p.is_valid());
+        counting.filter_map(|p| p.sizes.get(name)).map(|value| *value as f64).collect()
+    }
+
     /// The figures that may prove something: those that count and are steady.
     #[must_use]
     pub(crate) fn proving(&self) -> Vec<f64> {
@@ -263,6 +274,7 @@ fn point((record, _): &Trial) -> CollectedPoint {
         has_figure: true,
         offered: Some(record.result.offered_pps),
         cost: record.cost,
+        sizes: record.levels.clone(),
         foreign: record.foreign_ratios(),
         verdict: Some(record.verdict.clone()),
         cell: format!("cells/{}/{}", record.series, record.iteration),

@@ -165,6 +165,20 @@ fn exponent_above(value: f64) -> i32 {
     (0..64).find(|&exponent| 2_f64.powi(exponent) >= value).unwrap_or(64)
 }
 
+/// What a DUT reports of itself, at the head of a column: `index_size_bytes` is `Index size,
+/// bytes`.
+pub(crate) fn size_title(name: &str) -> String {
+    let units =
+        [("_bytes", ", bytes"), ("_ms", ", ms"), ("_us", ", µs"), ("_per_second", " per second")];
+    let of = |&(suffix, unit)| Some((name.strip_suffix(suffix)?, unit));
+    let (words, unit) = units.iter().find_map(of).unwrap_or((name, ""));
+    let mut text = words.replace('_', " ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text + unit
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,7 +71,7 @@ impl Scale {
 
     /// The first from a tenth of it on, the second from one of it on: from where rounding would
     /// otherwise write `1,000 pps` or `100.0 kpps`.
-    fn suited(rate: f64, [mega, kilo, one]: [(f64, &'static str); 3]) -> Self {
+    pub(crate) fn suited(rate: f64, [mega, kilo, one]: [(f64, &'static str); 3]) -> Self {
         let (divisor, name) = match rate.abs() {
             rate if rate >= 99_995.0 => mega,
             rate if rate >= 999.95 => kilo,

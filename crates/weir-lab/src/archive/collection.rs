@@ -47,6 +47,7 @@ fn point(trial: &ImportedTrial) -> CollectedPoint {
         has_figure: trial.figure.is_some(),
         offered: trial.offered,
         cost: None,
+        sizes: std::collections::BTreeMap::new(),
         foreign: std::collections::BTreeMap::new(),
         verdict: trial.verdict.clone(),
         cell: Archive::cell(&trial.series, trial.iteration),

@@ -46,6 +46,7 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
             has_figure: goal.lower_pps.is_some(),
             offered: None,
             cost: goal.cost,
+            sizes: std::collections::BTreeMap::new(),
             foreign: std::collections::BTreeMap::new(),
             verdict: Some(verdict(goal)),
             cell: format!("items/{}", item.name),

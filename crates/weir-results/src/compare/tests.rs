@@ -22,6 +22,7 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
         has_figure: true,
         offered: None,
         cost: None,
+        sizes: std::collections::BTreeMap::new(),
         foreign: std::collections::BTreeMap::new(),
         verdict: None,
         cell: format!("cells/{name}/{}", index + 1),

@@ -79,14 +79,19 @@ pub struct Quantity {
     unit: Scale,
 }
 
+/// Units, the largest first: how many make one, and its name.
+type Units = [(f64, &'static str); 3];
+
 /// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Measure {
     Rate(Unit),
     /// Nanoseconds.
     Delay,
     /// A share that was lost, 0 to 1.
     Loss,
+    /// What a DUT reports of itself, in these units.
+    Size(Units),
 }
 
 impl Quantity {
@@ -100,6 +105,26 @@ impl Quantity {
     #[must_use]
     pub(crate) fn delays(max_ns: f64) -> Self {
         Self { measure: Measure::Delay, unit: Scale::delay(max_ns) }
+    }
+
+    /// What DUTs report by a name, which ends with its unit if it has one, on an axis in the unit
+    /// in which the largest of them is written.
+    #[must_use]
+    pub(crate) fn sizes(max: f64, name: &str) -> Self {
+        let names = if name.ends_with("_ms") {
+            ["ms"; 3]
+        } else if name.ends_with("_us") {
+            ["s", "ms", "µs"]
+        } else if name.ends_with("_bytes_per_second") {
+            ["MB/s", "kB/s", "B/s"]
+        } else if name.ends_with("_bytes") {
+            ["MB", "kB", "B"]
+        } else {
+            ["M", "k", ""]
+        };
+        let of = if names[0] == names[2] { [1.0; 3] } else { [1e6, 1e3, 1.0] };
+        let units = [(of[0], names[0]), (of[1], names[1]), (of[2], names[2])];
+        Self { measure: Measure::Size(units), unit: Scale::suited(max, units) }
     }
 
     /// Shares that were lost, in per cent.
@@ -127,6 +152,9 @@ impl Quantity {
             Measure::Rate(unit) => unit.written(value),
             Measure::Delay => number::delay(value),
             Measure::Loss => number::share(value),
+            Measure::Size(units) => {
+                number::in_scale(value, Scale::suited(value, units)).trim_end().to_owned()
+            }
         }
     }
 
@@ -135,7 +163,9 @@ impl Quantity {
     pub fn range(self, low: f64, high: f64) -> String {
         match self.measure {
             Measure::Rate(unit) => unit.range(low, high),
-            Measure::Delay | Measure::Loss => format!("{}–{}", self.text(low), self.text(high)),
+            Measure::Delay | Measure::Loss | Measure::Size(_) => {
+                format!("{}–{}", self.text(low), self.text(high))
+            }
         }
     }
 
@@ -162,6 +192,7 @@ impl Quantity {
             Measure::Rate(unit) => unit.scale(value),
             Measure::Delay => Scale::delay(value),
             Measure::Loss => self.unit,
+            Measure::Size(units) => Scale::suited(value, units),
         };
         let value = value / unit.divisor;
         format!("{} {}", number::signed(value, decimals(value)), unit.name)

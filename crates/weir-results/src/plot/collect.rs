@@ -1,6 +1,6 @@
 //! Figures of collections: which series makes which curve, and what its error bars are.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::hash::Hash;
 
@@ -25,6 +25,8 @@ pub const SERIES_MAX: usize = 400;
 pub struct Request {
     /// The dimension of the horizontal axis; if not given, the one that suits best.
     pub x: Option<String>,
+    /// The size that is drawn instead of the figure: something that DUTs report by that name.
+    pub y: Option<String>,
     /// The dimension that is spread over panels.
     pub panels: Option<String>,
     /// The scale of the horizontal axis; what suits the positions, if not given.
@@ -69,6 +71,14 @@ pub enum FigureError {
     /// A dimension that no series has.
     #[error("no series has a dimension `{name}`; there are: {known}")]
     Unknown {
+        /// As it was asked for.
+        name: String,
+        /// Those that occur.
+        known: String,
+    },
+    /// A size that no DUT has reported.
+    #[error("no DUT has reported `{name}` after a measurement; there are: {known}")]
+    UnknownSize {
         /// As it was asked for.
         name: String,
         /// Those that occur.
@@ -143,18 +153,54 @@ impl Item<'_> {
     }
 }
 
-/// The series that have a figure, and the names of those that have none.
-fn items(collections: &[Collection]) -> (Vec<Item<'_>>, Vec<&str>) {
+/// The series that have a figure, or a size of the name that is asked for, and the names of those
+/// that have none.
+fn items<'a>(collections: &'a [Collection], size: Option<&str>) -> (Vec<Item<'a>>, Vec<&'a str>) {
     let (mut items, mut without) = (Vec::new(), Vec::new());
     for (owner, collection) in collections.iter().enumerate() {
         for series in &collection.series {
-            match Summary::of(&series.values()) {
+            let values = size.map_or_else(|| series.values(), |name| series.sizes(name));
+            match Summary::of(&values) {
                 Some(summary) => items.push(Item { owner, series, summary }),
                 None => without.push(series.name.as_str()),
             }
         }
     }
     (items, without)
+}
+
+/// What is drawn: its title, its name inside a sentence, and how its axis writes it.
+struct Drawn {
+    title: String,
+    name: String,
+    quantity: Quantity,
+}
+
+impl Drawn {
+    fn of(items: &[Item<'_>], size: Option<&str>) -> Result<Self, FigureError> {
+        let highest = axis::top(items.iter().map(|i| i.summary.max));
+        let Some(size) = size else {
+            let unit = check_units(items)?;
+            let (title, name) = (unit.title().to_owned(), unit.name().to_owned());
+            return Ok(Self { title, name, quantity: Quantity::rates(highest, unit) });
+        };
+        let title = label::size_title(size);
+        Ok(Self { title, name: size.to_owned(), quantity: Quantity::sizes(highest, size) })
+    }
+}
+
+/// Refuses a size that no DUT has reported.
+fn check_size(collections: &[Collection], name: &str) -> Result<(), FigureError> {
+    let points = collections.iter().flat_map(|c| &c.series).flat_map(|series| &series.points);
+    let known: BTreeSet<&str> = points.flat_map(|p| p.sizes.keys().map(String::as_str)).collect();
+    if known.contains(name) {
+        return Ok(());
+    }
+    let known = match known.is_empty() {
+        true => "none".to_owned(),
+        false => known.into_iter().collect::<Vec<_>>().join(", "),
+    };
+    Err(FigureError::UnknownSize { name: name.to_owned(), known })
 }
 
 fn check_units(items: &[Item<'_>]) -> Result<Unit, FigureError> {
@@ -226,7 +272,9 @@ fn curve_length(items: &[Item<'_>], known: &[&str], x: &str, panels: Option<&str
 /// # Errors
 /// When nothing can be drawn along it: see [`FigureError`].
 pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, FigureError> {
-    let (mut items, without) = items(collections);
+    let size = request.y.as_deref();
+    size.map_or(Ok(()), |name| check_size(collections, name))?;
+    let (mut items, without) = items(collections, size);
     let known = dimensions(collections);
     let check = |name: &String| match known.contains(&name.as_str()) {
         true => Ok(()),
@@ -235,7 +283,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
     request.x.iter().chain(&request.panels).try_for_each(check)?;
     let asked: Vec<&str> = request.x.iter().chain(&request.panels).map(String::as_str).collect();
     let left_out = left_out(&mut items, &asked);
-    let unit = check_units(&items)?;
+    let drawn = Drawn::of(&items, size)?;
     let panels_by = request.panels.as_deref();
     let x = request.x.as_deref().or_else(|| suited_axis(&items, &known, panels_by));
     let works = || what_works(&items, &known);
@@ -251,8 +299,6 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
     }
     let keys = Keys::of(&items, &known, x, panels_by);
     let mut panels = panels(&items, collections, x, request, &keys)?;
-    let highest = axis::top(items.iter().map(|i| i.summary.max));
-    let quantity = Quantity::rates(highest, unit);
     let scale = scale_of(&items, x, request.scale)?;
     let positions = positions(&items, x);
     let is_alone = panels.len() == 1;
@@ -267,17 +313,17 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
         }
         let (title, positions) = (x.to_owned(), positions.clone());
         panel.x = XAxis { title, quantity: None, scale, positions };
-        panel.y = quantity;
+        panel.y = drawn.quantity;
         panel.values = panel.curves.len() == 1 && is_alone;
         panel.height = if is_alone { 280.0 } else { 170.0 };
         panel.legend = panel.curves.iter().any(|c| !c.name.is_empty());
     }
     let ideal = if request.ideal { add_ideals(&mut panels, x) } else { String::new() };
-    let title = format!("{} by {x}", unit.title());
+    let title = format!("{} by {x}", drawn.title);
     Ok(Figure {
         description: format!(
             "Median {} of the iterations against {x}, one curve for each of: {}.",
-            unit.name(),
+            drawn.name,
             panels.first().map_or_else(String::new, |p| {
                 p.curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
             }),
@@ -639,7 +685,7 @@ fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
 /// # Errors
 /// When nothing can be drawn: see [`FigureError`].
 pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
-    let (items, _) = items(collections);
+    let (items, _) = items(collections, None);
     let unit = check_units(&items)?;
     let mut strip_rows = Vec::new();
     for of_name in rows(collections) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{dut_label, group_label};
 use crate::document::{Column, Row, Table};
+use crate::label::size_title;
 use crate::number::{self, or_dash};
 use crate::summary::CampaignSummary;
 
@@ -22,7 +23,8 @@ pub(super) fn table(summary: &CampaignSummary) -> Option<Table> {
         return None;
     }
     let words = ["Traffic", "DUT"].map(Column::words);
-    let columns = words.into_iter().chain(names.iter().map(|name| Column::numbers(title(name))));
+    let columns =
+        words.into_iter().chain(names.iter().map(|name| Column::numbers(size_title(name))));
     let shown = summary.series.iter().filter(|series| !series.levels.is_empty());
     let rows = shown.map(|series| -> Row {
         let value = |name: &&str| or_dash(series.levels.get(*name).map(|v| number::count(*v)));
@@ -30,19 +32,6 @@ pub(super) fn table(summary: &CampaignSummary) -> Option<Table> {
         labels.into_iter().chain(names.iter().map(value)).collect()
     });
     Some(Table::new(columns.collect(), rows).style("figures"))
-}
-
-/// `index_size_bytes` as `Index size, bytes`.
-fn title(name: &str) -> String {
-    let (words, unit) = match name.strip_suffix("_bytes") {
-        Some(words) => (words, ", bytes"),
-        None => (name, ""),
-    };
-    let mut text = words.replace('_', " ");
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text + unit
 }
 
 #[cfg(test)]

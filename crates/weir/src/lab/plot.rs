@@ -48,12 +48,16 @@ fn figure(
         BarsArg::Interval => Bars::Interval,
         BarsArg::None => Bars::None,
     };
-    let request =
-        Request { x: args.x.clone(), panels: args.panels.clone(), scale, bars, ideal: args.ideal };
+    let (x, y, panels) = (args.x.clone(), args.y.clone(), args.panels.clone());
+    let request = Request { x, y, panels, scale, bars, ideal: args.ideal };
     let result = collect::curves(collections, &request);
     // Whoever asked for a part of an axis is told that there is none.
-    let any =
-        args.panels.is_none() && args.x_label.is_none() && !args.log && !args.linear && !args.ideal;
+    let any = args.y.is_none()
+        && args.panels.is_none()
+        && args.x_label.is_none()
+        && !args.log
+        && !args.linear
+        && !args.ideal;
     if let (true, Err(FigureError::NoAxis { works, .. })) = (any, &result) {
         progress::note(&format!(
             "no numeric dimension gives a curve of two points: every run is drawn ({works})"

@@ -18,6 +18,7 @@ fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeri
         has_figure: true,
         offered: None,
         cost: None,
+        sizes: std::collections::BTreeMap::new(),
         foreign: std::collections::BTreeMap::new(),
         verdict: None,
         cell: String::new(),
@@ -64,7 +65,7 @@ fn drawn(figure: &Figure) -> &[LinePanel] {
 }
 
 fn numeric_axis(collections: &[Collection]) -> Option<&str> {
-    let (items, _) = items(collections);
+    let (items, _) = items(collections, None);
     suited_axis(&items, &dimensions(collections), None)
 }
 
@@ -323,4 +324,35 @@ fn the_ideal_is_a_straight_line_through_the_first_point() {
     assert_eq!((points, line.marks), (vec![(1.0, 2e5), (2.0, 4e5)], false));
     let share = "pf · 128: 2.00 times as much at cores 2 as at 1, 100 % of the straight line.";
     assert!(figure.note.contains(share), "{}", figure.note);
+}
+
+#[test]
+fn a_size_that_duts_report_is_drawn_instead_of_the_figure() {
+    let mut all = matrix("sized");
+    for series in &mut all.series {
+        for point in &mut series.points {
+            point.sizes.insert("sync_lag_ms".into(), 12);
+            point.sizes.insert("sent_bytes_per_second".into(), 2_500_000);
+        }
+    }
+    // A series whose DUT reports nothing has no point.
+    let without = all.series[0].name.clone();
+    all.series[0].points.iter_mut().for_each(|point| point.sizes.clear());
+    let all = [all];
+    let ask = |y: &str| {
+        curves(&all, &Request { x: Some("flows".into()), y: Some(y.into()), ..Request::default() })
+    };
+    let figure = ask("sync_lag_ms").expect("a figure");
+    assert!(figure.title.starts_with("Sync lag, ms by flows"), "{}", figure.title);
+    assert!(figure.note.contains(&without), "{}", figure.note);
+    let Body::Lines(panels) = &figure.body else { panic!("{figure:?}") };
+    let values = panels.iter().flat_map(|p| &p.curves).flat_map(|curve| &curve.points);
+    assert!(values.clone().count() > 3 && values.clone().all(|point| point.y == 12.0));
+    assert_eq!((panels[0].y.name(), panels[0].y.text(12.0)), ("ms", "12.00 ms".to_owned()));
+    let Body::Lines(panels) = ask("sent_bytes_per_second").expect("a figure").body else {
+        panic!()
+    };
+    assert_eq!(panels[0].y.name(), "MB/s");
+    let refused = ask("sync_lag").expect_err("there is none").to_string();
+    assert!(refused.contains("there are: sent_bytes_per_second, sync_lag_ms"), "{refused}");
 }
