@@ -5,6 +5,7 @@
 //! touches the generator, the sink or a device of the testbed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_machine::cancel::Cancel;
 use weir_machine::host::{Host, HostError};
@@ -17,7 +18,9 @@ mod command;
 mod conntrack;
 mod linux;
 mod nftables;
+pub(crate) mod pair;
 mod tree;
+mod weir_command;
 mod weir_fw;
 
 /// A configured device under test. The methods are called in the order in which they stand here.
@@ -70,6 +73,19 @@ pub trait DutDriver {
     /// # Errors
     /// When the host cannot be asked.
     fn flow_limit(&self, host: &dyn Host) -> Result<Option<String>, DutError>;
+
+    /// The measurement begins, and takes so long.
+    ///
+    /// # Errors
+    /// When what is to happen in it cannot be prepared.
+    fn measuring(&mut self, _host: &dyn Host, _duration: Duration) -> Result<(), DutError> {
+        Ok(())
+    }
+
+    /// Whether another box takes over in the middle of the measurement.
+    fn is_taken_over(&self) -> bool {
+        false
+    }
 
     /// Its own counters.
     ///

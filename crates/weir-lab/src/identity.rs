@@ -255,14 +255,21 @@ fn dut_json(dut: &DutKind) -> Value {
                 "stop": stop,
             })
         }
-        DutKind::WeirFw { sysctls, rules, files, program, ready_timeout } => json!({
-            "kind": "weir-fw",
-            "sysctls": sysctls,
-            "rules": rules.text,
-            "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
-            "program": program,
-            "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
-        }),
+        DutKind::WeirFw { sysctls, rules, files, program, ready_timeout, backup } => {
+            let mut all = json!({
+                "kind": "weir-fw",
+                "sysctls": sysctls,
+                "rules": rules.text,
+                "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
+                "program": program,
+                "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
+            });
+            // Without one, a series is what it was before there were any.
+            if let Some(backup) = backup {
+                all["backup"] = json!({ "takeover": backup.takeover });
+            }
+            all
+        }
         DutKind::Tree { system, sysctls, tree, check } => json!({
             "kind": system.name(),
             "sysctls": sysctls,

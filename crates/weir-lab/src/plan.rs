@@ -19,6 +19,7 @@ use crate::spec::files::FileSource;
 use crate::spec::iterations::ITERATIONS_MAX;
 use crate::{identity, spec};
 
+mod backups;
 mod connect;
 pub mod estimate;
 mod expand;
@@ -99,8 +100,10 @@ fn resolve_all(
     let resolved = resolve::resolve(&spec, folder, files, report);
     hosts::check_duts(&spec, report);
     toggles::check(&spec, report);
+    backups::check(&spec, report);
     let series = expand::expand(&spec, &resolved, report);
     toggles::check_traffics(&spec, &series, report);
+    backups::check_traffics(&spec, &series, report);
     connect::check_spec(&spec, report);
     if let Some(TestbedSpec::Hosts(testbed)) = &spec.testbed {
         hosts::check_traffics(&spec, testbed, &series, report);

@@ -470,7 +470,7 @@ impl<'a> Runner<'a> {
         let held = self.trial.traffic.connect().and_then(|connect| connect.count);
         let known_before = held.map(|_| held::known(rig, dut.as_deref())).transpose()?.flatten();
         let before = all_counters(rig, dut.as_deref())?;
-        let (mut readings, windows) = self.run_measured(rig, held)?;
+        let (mut readings, windows) = self.run_measured(rig, dut.as_deref_mut(), held)?;
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
         if held.is_some() {
@@ -498,6 +498,9 @@ impl<'a> Runner<'a> {
             Some(count) => TrialResult::held(&samples, count),
             None => TrialResult::of(&samples, direction::requested_by_all_pps(traffic)),
         };
+        if dut.as_ref().is_some_and(|dut| dut.is_taken_over()) {
+            levels.extend(outage(&ledger, result.offered_pps));
+        }
         let rules = &accounting.directions;
         let mut directions = direction::figures(rules, ledgers, &readings, traffic);
         let latency = self.latency(rig, result.rate_pps, &mut directions)?;
@@ -533,6 +536,7 @@ impl<'a> Runner<'a> {
     fn run_measured(
         &mut self,
         rig: &mut dyn Rig,
+        dut: Option<&mut (dyn DutDriver + 'static)>,
         held: Option<u64>,
     ) -> Result<(Vec<Vec<Reading>>, Vec<toggle::Measured>), TrialError> {
         if let Some(packets) = self.trial.packet_limit {
@@ -548,18 +552,26 @@ impl<'a> Runner<'a> {
         }
         let readings = match held {
             Some(count) => self.open(rig, count)?,
-            None => self.run_for_its_time(rig)?,
+            None => self.run_for_its_time(rig, dut)?,
         };
         Ok((readings, Vec::new()))
     }
 
     /// The generator's run, with its warm-up.
-    fn run_for_its_time(&mut self, rig: &mut dyn Rig) -> Result<Vec<Vec<Reading>>, TrialError> {
+    fn run_for_its_time(
+        &mut self,
+        rig: &mut dyn Rig,
+        dut: Option<&mut (dyn DutDriver + 'static)>,
+    ) -> Result<Vec<Vec<Reading>>, TrialError> {
         self.phase("warmup");
         rig.start(Burst::of(self.trial.traffic))?;
         let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
             self.phase("measure");
-            rig.measuring(self.trial.times.duration)?;
+            let duration = self.trial.times.duration;
+            rig.measuring(duration)?;
+            if let (Some(dut), Some(host)) = (dut, rig.dut_host()) {
+                dut.measuring(host, duration)?;
+            }
             self.sample(rig)
         });
         let end = self.trial.cancel.now();
@@ -604,6 +616,15 @@ impl<'a> Runner<'a> {
     fn pause(&self, duration: Duration) -> Result<(), TrialError> {
         if self.trial.cancel.sleep(duration) { Ok(()) } else { Err(TrialError::Cancelled) }
     }
+}
+
+/// How long nothing came through, as packets that were lost tell it that were sent at a constant
+/// rate (RFC 6201: the frame-loss method).
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "minutes at most")]
+fn outage(ledger: &Ledger, offered_pps: f64) -> Option<(String, u64)> {
+    let (offered, delivered) = (ledger.points.first()?.packets, ledger.points.last()?.packets);
+    let lost = packets(offered.saturating_sub(delivered));
+    (offered_pps > 0.0).then(|| ("outage_us".to_owned(), (lost / offered_pps * 1e6) as u64))
 }
 
 fn host_of(rig: &dyn Rig) -> Result<&dyn Host, TestbedError> {

@@ -81,6 +81,12 @@ pub trait Host {
         &[]
     }
 
+    /// The machines that it consists of, where it is several: firewalls beside each other. The one
+    /// that forwards first stands first.
+    fn boxes(&self) -> Vec<&dyn Host> {
+        Vec::new()
+    }
+
     /// What kind of system it runs.
     ///
     /// # Errors

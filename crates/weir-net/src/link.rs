@@ -220,6 +220,34 @@ impl Netlink {
         self.perform(action, self.handle().link().add(message).execute())
     }
 
+    /// Makes a bridge without ports. It is down, and has no spanning tree.
+    ///
+    /// # Errors
+    ///
+    /// If the name is bad or taken, or the kernel refuses, as one without bridges does.
+    pub fn create_bridge(&self, name: &str) -> Result<(), NetlinkError> {
+        check_name(name)?;
+        let mut message = LinkMessage::default();
+        message.attributes.extend([
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::LinkInfo(vec![KernelInfo::Kind(InfoKind::Bridge)]),
+        ]);
+        let action = || format!("create bridge `{name}`");
+        self.perform(action, self.handle().link().add(message).execute())
+    }
+
+    /// Makes an interface a port of a bridge.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of either name, or the kernel refuses.
+    pub fn add_port(&self, bridge: &str, name: &str) -> Result<(), NetlinkError> {
+        let index = self.ifindex(bridge)?;
+        self.change(name, "make", &format!("a port of `{bridge}`"), |message| {
+            message.attributes.push(LinkAttribute::Controller(index));
+        })
+    }
+
     /// What the kernel says of an interface.
     ///
     /// # Errors

@@ -65,6 +65,9 @@ pub enum DutKind {
         program: Option<String>,
         /// How long it may take to get ready.
         ready_timeout: Duration,
+        /// A second firewall beside it; absent: there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backup: Option<Backup>,
     },
     /// A machine that configures itself when it boots, by files that were laid over its root.
     Tree {
@@ -80,6 +83,15 @@ pub enum DutKind {
 }
 
 impl DutKind {
+    /// The second firewall of a firewall that has one.
+    #[must_use]
+    pub fn backup(&self) -> Option<Backup> {
+        match self {
+            Self::WeirFw { backup, .. } => *backup,
+            Self::Linux { .. } | Self::Command { .. } | Self::Tree { .. } => None,
+        }
+    }
+
     /// Whether it is likely to keep a state for each flow, by its rules: only when they are loaded
     /// is it certain.
     #[must_use]
@@ -96,6 +108,39 @@ impl DutKind {
                 any(&rules.text, |rule| rule.starts_with("pass") && !rule.contains("no state"))
             }
             Self::Linux { nft: None, .. } | Self::Command { .. } | Self::Tree { .. } => false,
+        }
+    }
+}
+
+/// A second firewall with the same rules, which has the states of the first one by `weir fw sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Why it takes over in the middle of a measurement; absent: it does not, and no packet comes
+    /// its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover: Option<Takeover>,
+}
+
+/// Why a second firewall takes over from the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Takeover {
+    /// By plan: the first one waits until the second one has all states, and lets go.
+    Drain,
+    /// The first one is cut off without a word.
+    Kill,
+}
+
+impl Takeover {
+    /// Every reason.
+    pub const ALL: [Self; 2] = [Self::Drain, Self::Kill];
+
+    /// Its name in specifications.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Kill => "kill",
         }
     }
 }

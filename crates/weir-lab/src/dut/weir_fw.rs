@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use weir_machine::cancel::Cancel;
-use weir_machine::host::{Command, Host, Output, Process, Program, STOP_PATIENCE};
+use weir_machine::host::{Command, Host, Process, Program, STOP_PATIENCE};
 use weir_machine::ssh::quote;
 use weir_results::counters::{Counters, DropRule, Place, Selection};
-use weir_results::dut::{Dut, DutFile, DutKind};
+use weir_results::dut::{Backup, Dut, DutFile, DutKind};
 use weir_results::record::Check;
 use weir_wire::frame::Protocol;
 use weir_wire::stream::StreamSpec;
 
 use super::linux::{forwarding, stack_drops};
+use super::pair::Pair;
+use super::weir_command::Weir;
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls, conntrack};
 
 /// Source of its counters.
@@ -47,9 +49,13 @@ pub(super) struct WeirFw {
     /// The ruleset, and the files that it names.
     rules: DutFile,
     files: Vec<DutFile>,
-    program: Option<String>,
+    weir: Weir,
     ready_timeout: Duration,
-    process: Option<Box<dyn Process>>,
+    /// Of each box.
+    processes: Vec<Box<dyn Process>>,
+    /// A second firewall, and what runs beside both.
+    backup: Option<Backup>,
+    pair: Option<Pair>,
     /// Whether a rule keeps state.
     keeps_state: bool,
     /// Drop counters that were ever seen.
@@ -138,7 +144,8 @@ impl WeirFw {
     /// # Panics
     /// When `dut` is of another kind.
     pub(super) fn new(dut: &Dut) -> Self {
-        let DutKind::WeirFw { sysctls, rules, files, program, ready_timeout } = dut.kind.clone()
+        let DutKind::WeirFw { sysctls, rules, files, program, ready_timeout, backup } =
+            dut.kind.clone()
         else {
             panic!("`{}` is not of the kind `weir-fw`", dut.name);
         };
@@ -147,67 +154,87 @@ impl WeirFw {
             sysctls: forwarding(sysctls),
             rules,
             files,
-            program,
+            weir: Weir { dut: dut.name.clone(), program },
             ready_timeout,
-            process: None,
+            processes: Vec::new(),
+            backup,
+            pair: None,
             keeps_state: false,
             drops: RefCell::default(),
         }
     }
 
-    /// The path of the command: the one that was asked for, or this program.
-    fn program(&self) -> Result<String, DutError> {
-        if let Some(program) = &self.program {
-            return Ok(program.clone());
+    /// The boxes that packets may come by, the one that forwards first before the other one.
+    fn forwarders<'h>(&self, host: &'h dyn Host) -> Vec<&'h dyn Host> {
+        let mut boxes = boxes(host);
+        if !self.is_taken_over() {
+            boxes.truncate(1);
         }
-        let program = std::env::current_exe().map_err(|e| self.configuration(format!("{e}")))?;
-        let program = program.into_os_string().into_string();
-        program.map_err(|path| {
-            self.configuration(format!("the path of weir, {}, is not UTF-8", path.display()))
-        })
+        boxes
     }
 
-    fn ask(&self, host: &dyn Host, question: &[&str], patience: Duration) -> Asked {
-        let program = self.program()?;
-        let argv: Vec<&str> =
-            std::iter::once(program.as_str()).chain(question.iter().copied()).collect();
-        host.run(&Command {
-            program: Program::Arguments(&argv),
-            stdin: "",
-            timeout: patience,
-            cancellable: question != STOP,
-        })
-        .map_err(DutError::host(&self.name))
+    /// Both boxes, where there are two.
+    fn both<'h>(&self, host: &'h dyn Host) -> Result<[&'h dyn Host; 2], DutError> {
+        let two = <[&dyn Host; 2]>::try_from(boxes(host));
+        two.map_err(|_| self.weir.wrong("this testbed has no second firewall".to_owned()))
     }
 
     fn stats(&self, host: &dyn Host, question: &[&str]) -> Result<Stats, DutError> {
-        let output = self.ask(host, question, ASK_TIMEOUT)?;
-        if !output.success() {
-            let what = format!("`weir fw stats` failed: {}", output.said());
-            return Err(self.configuration(what));
-        }
-        serde_json::from_str(&output.stdout).map_err(|error| {
-            self.configuration(format!("`weir fw stats --json` is not what was expected: {error}"))
+        let printed = self.weir.run(host, question, ASK_TIMEOUT)?;
+        serde_json::from_str(&printed).map_err(|error| {
+            self.weir.wrong(format!("`weir fw stats --json` is not what was expected: {error}"))
         })
     }
 
-    /// How its process ended, with what it said last; `None` while it runs.
+    /// How a process of a box ended, with what it said last; `None` while all run.
     fn ended(&mut self, host: &dyn Host) -> Result<Option<String>, DutError> {
-        let Some(process) = &mut self.process else {
+        if self.processes.is_empty() {
             return Ok(Some("it was never started".to_owned()));
-        };
-        let Some(ended) = process.ended().map_err(DutError::host(&self.name))? else {
-            return Ok(None);
-        };
-        Ok(Some(format!("`weir fw run` ended: {}\n{}", ended.how, log(host))))
+        }
+        for (process, host) in self.processes.iter_mut().zip(boxes(host)) {
+            if let Some(ended) = process.ended().map_err(DutError::host(&self.name))? {
+                return Ok(Some(format!("`weir fw run` ended: {}\n{}", ended.how, log(host))));
+            }
+        }
+        Ok(None)
     }
 
-    fn configuration(&self, what: String) -> DutError {
-        DutError::Configuration { dut: self.name.clone(), what }
-    }
-
-    fn not_ready(&self, what: String) -> DutError {
-        DutError::NotReady { dut: self.name.clone(), what }
+    /// Waits until the firewall of a box says that it runs.
+    fn wait_for(
+        &mut self,
+        (host, all): (&dyn Host, &dyn Host),
+        deadline: Instant,
+        cancel: &Cancel,
+    ) -> Result<(), DutError> {
+        loop {
+            if let Some(how) = self.ended(all)? {
+                return Err(self.weir.wrong(how));
+            }
+            let left = deadline.saturating_duration_since(Instant::now()).max(READY_POLL);
+            let answer = match self.weir.ask(host, &["fw", "status", "--json"], left) {
+                Ok(output) if output.success() => {
+                    match serde_json::from_str::<Status>(&output.stdout) {
+                        Ok(Status { running: true }) => return Ok(()),
+                        Ok(_) => "it is not running yet".to_owned(),
+                        Err(error) => format!("`weir fw status --json` printed no status: {error}"),
+                    }
+                }
+                Ok(output) => output.said().to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if cancel.signal().is_some() {
+                return Err(DutError::Cancelled);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.weir.not_ready(format!(
+                    "`weir fw status` still says after {}: {answer}",
+                    weir_wire::units::format_duration(self.ready_timeout)
+                )));
+            }
+            if !cancel.sleep(READY_POLL) {
+                return Err(DutError::Cancelled);
+            }
+        }
     }
 
     /// That packets met the ruleset: a rule counted some, or, with none, they were forwarded.
@@ -232,7 +259,11 @@ impl WeirFw {
     }
 }
 
-type Asked = Result<Output, DutError>;
+/// The machines of the DUT: the only one, or the two that it consists of.
+fn boxes(host: &dyn Host) -> Vec<&dyn Host> {
+    let boxes = host.boxes();
+    if boxes.is_empty() { vec![host] } else { boxes }
+}
 
 /// What the program has written so far, or its end.
 fn log(host: &dyn Host) -> String {
@@ -252,55 +283,45 @@ fn file_name(file: &DutFile) -> &str {
 
 impl DutDriver for WeirFw {
     fn prepare(&mut self, host: &dyn Host) -> Result<(), DutError> {
-        for file in self.files.iter().chain([&self.rules]) {
-            host.write_file(file_name(file), &file.text).map_err(DutError::host(&self.name))?;
+        for host in boxes(host) {
+            for file in self.files.iter().chain([&self.rules]) {
+                host.write_file(file_name(file), &file.text).map_err(DutError::host(&self.name))?;
+            }
+            apply_sysctls(&self.name, host, &self.sysctls)?;
         }
-        apply_sysctls(&self.name, host, &self.sysctls)
+        Ok(())
     }
 
     fn start(&mut self, host: &dyn Host) -> Result<(), DutError> {
         let line = format!(
             "exec {} fw run -f {} --foreground >{LOG} 2>&1",
-            quote(&self.program()?),
+            quote(&self.weir.path()?),
             quote(file_name(&self.rules))
         );
-        let log = format!("{}.log", self.name);
-        self.process = Some(host.spawn(&line, &log).map_err(DutError::host(&self.name))?);
+        for (number, host) in (1..).zip(boxes(host)) {
+            let log = match number {
+                1 => format!("{}.log", self.name),
+                _ => format!("{}.{number}.log", self.name),
+            };
+            let process = host.spawn(&line, &log).map_err(DutError::host(&self.name))?;
+            self.processes.push(process);
+        }
         Ok(())
     }
 
     fn ready(&mut self, host: &dyn Host, cancel: &Cancel) -> Result<(), DutError> {
         let deadline = Instant::now() + self.ready_timeout;
-        loop {
-            if let Some(how) = self.ended(host)? {
-                return Err(self.configuration(how));
-            }
-            let left = deadline.saturating_duration_since(Instant::now()).max(READY_POLL);
-            let answer = match self.ask(host, &["fw", "status", "--json"], left) {
-                Ok(output) if output.success() => {
-                    match serde_json::from_str::<Status>(&output.stdout) {
-                        Ok(Status { running: true }) => break,
-                        Ok(_) => "it is not running yet".to_owned(),
-                        Err(error) => format!("`weir fw status --json` printed no status: {error}"),
-                    }
-                }
-                Ok(output) => output.said().to_owned(),
-                Err(error) => error.to_string(),
-            };
-            if cancel.signal().is_some() {
-                return Err(DutError::Cancelled);
-            }
-            if Instant::now() >= deadline {
-                return Err(self.not_ready(format!(
-                    "`weir fw status` still says after {}: {answer}",
-                    weir_wire::units::format_duration(self.ready_timeout)
-                )));
-            }
-            if !cancel.sleep(READY_POLL) {
-                return Err(DutError::Cancelled);
-            }
+        for one in boxes(host) {
+            self.wait_for((one, host), deadline, cancel)?;
         }
-        self.keeps_state = self.stats(host, &STATS_AND_RULES)?.keeps_state();
+        if let Some(backup) = self.backup {
+            let both = self.both(host)?;
+            let pair = self.pair.insert(Pair::start(&self.weir, both, backup)?);
+            let left = deadline.saturating_duration_since(Instant::now());
+            pair.wait(&self.weir, both, left, cancel)?;
+        }
+        let first = boxes(host)[0];
+        self.keeps_state = self.stats(first, &STATS_AND_RULES)?.keeps_state();
         Ok(())
     }
 
@@ -312,7 +333,7 @@ impl DutDriver for WeirFw {
         if !self.keeps_state {
             return Ok(None);
         }
-        Ok(Some(self.stats(host, &STATS)?.states.current_count))
+        Ok(Some(self.stats(boxes(host)[0], &STATS)?.states.current_count))
     }
 
     fn flows_of(&self, spec: &StreamSpec) -> Result<u64, String> {
@@ -325,16 +346,38 @@ impl DutDriver for WeirFw {
     }
 
     fn flow_limit(&self, host: &dyn Host) -> Result<Option<String>, DutError> {
-        let limit = self.stats(host, &STATS)?.states.limit_count;
+        let limit = self.stats(boxes(host)[0], &STATS)?.states.limit_count;
         Ok(Some(format!("`set limit states` is {limit}")))
     }
 
+    fn measuring(&mut self, host: &dyn Host, duration: Duration) -> Result<(), DutError> {
+        if self.pair.is_none() {
+            return Ok(());
+        }
+        let both = self.both(host)?;
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        pair.measuring(&self.weir, (host, both), duration)
+    }
+
+    fn is_taken_over(&self) -> bool {
+        self.backup.is_some_and(|backup| backup.takeover.is_some())
+    }
+
     fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
-        let mut counters = host.stack_counters().map_err(DutError::host(&self.name))?;
-        let stats = self.stats(host, &STATS_AND_RULES)?;
-        self.drops.borrow_mut().extend(stats.drops.iter().map(drop_counter));
-        counters.insert(SOURCE.to_owned(), stats.counters());
-        Ok(counters)
+        let mut all = Counters::new();
+        for host in self.forwarders(host) {
+            let mut counters = host.stack_counters().map_err(DutError::host(&self.name))?;
+            let stats = self.stats(host, &STATS_AND_RULES)?;
+            self.drops.borrow_mut().extend(stats.drops.iter().map(drop_counter));
+            counters.insert(SOURCE.to_owned(), stats.counters());
+            for (source, values) in counters {
+                let sums = all.entry(source).or_default();
+                for (name, value) in values {
+                    *sums.entry(name).or_insert(0) += value;
+                }
+            }
+        }
+        Ok(all)
     }
 
     fn drops(&self) -> Vec<DropRule> {
@@ -343,6 +386,10 @@ impl DutDriver for WeirFw {
             let counters = Selection::new(SOURCE, &[counter]);
             DropRule::new(&name, "dut_received", Place::Dut, counters)
         };
+        if self.is_taken_over() {
+            // They count VRRP's and each other's packets, too.
+            return Vec::new();
+        }
         let mut rules = stack_drops();
         rules.extend(self.drops.borrow().iter().map(rule));
         rules
@@ -353,12 +400,14 @@ impl DutDriver for WeirFw {
     }
 
     fn is_opaque(&self) -> bool {
-        false
+        // What switches lose while they do not know where to.
+        self.is_taken_over()
     }
 
     fn levels(&self, host: &dyn Host) -> Result<BTreeMap<String, u64>, DutError> {
-        let states = self.stats(host, &STATS)?.states;
-        Ok([
+        let boxes = boxes(host);
+        let states = self.stats(boxes[0], &STATS)?.states;
+        let mut levels: BTreeMap<String, u64> = [
             ("states", states.current_count),
             ("state_limit", states.limit_count),
             ("index_buckets", states.bucket_count),
@@ -366,18 +415,31 @@ impl DutDriver for WeirFw {
             ("table_size_bytes", states.table_bytes),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .into())
+        .into();
+        if let (Some(pair), Some(second)) = (&self.pair, boxes.get(1)) {
+            let all = pair.levels(&self.weir, boxes[0])?.into_iter();
+            let second = self.stats(*second, &STATS)?.states.current_count;
+            let all = all.chain([("backup_states", second)]);
+            levels.extend(all.map(|(name, value)| (name.to_owned(), value)));
+        }
+        Ok(levels)
     }
 
     fn took_effect(&mut self, host: &dyn Host, run: &Counters) -> Result<Vec<Check>, DutError> {
-        let mut checks = check_sysctls(&self.name, host, &self.sysctls)?;
+        let forwarders = self.forwarders(host);
+        let last = forwarders.last().copied().unwrap_or(host);
+        let mut checks = check_sysctls(&self.name, last, &self.sysctls)?;
         let ended = self.ended(host)?;
         checks.push(Check {
             name: "dut-alive".to_owned(),
             passed: ended.is_none(),
             detail: ended.unwrap_or_else(|| "`weir fw run` runs".to_owned()),
         });
-        let stats = self.stats(host, &STATS_AND_RULES)?;
+        if self.pair.is_some() {
+            let both = self.both(host)?;
+            checks.extend(self.pair.as_ref().map(|p| p.check(&self.weir, both)).transpose()?);
+        }
+        let stats = self.stats(last, &STATS_AND_RULES)?;
         checks.push(self.rules_check(&stats, run));
         let mode = |i: &Interface| format!("{} {}", i.name, i.mode);
         checks.push(Check {
@@ -389,13 +451,15 @@ impl DutDriver for WeirFw {
     }
 
     fn stop(&mut self, host: &dyn Host) -> Result<(), DutError> {
-        let Some(mut process) = self.process.take() else {
-            return Ok(());
-        };
-        // Programs stay behind when the process ends; this takes them off and ends it. Whether it
-        // worked shows in the next line: what still runs is ended, and the namespace goes.
-        drop(self.ask(host, &STOP, STOP_TIMEOUT));
-        process.stop(STOP_PATIENCE).map_err(DutError::host(&self.name))
+        let paired = self.pair.take().map_or(Ok(()), |pair| pair.stop(&self.weir));
+        let mut ended = Ok(());
+        for (mut process, host) in self.processes.drain(..).zip(boxes(host)) {
+            // Programs stay behind when the process ends; this takes them off and ends it. Whether
+            // it worked shows in the next line: what still runs is ended, and the namespace goes.
+            drop(self.weir.put_back(host, &STOP, STOP_TIMEOUT));
+            ended = ended.and(process.stop(STOP_PATIENCE).map_err(DutError::host(&self.name)));
+        }
+        paired.and(ended)
     }
 }
 

@@ -228,6 +228,7 @@ fn kind(templates: &DutTemplates, render: &dyn Fn(&Template) -> String) -> DutKi
             files,
             program: firewall.program.as_ref().map(render),
             ready_timeout: firewall.ready_timeout,
+            backup: firewall.backup,
         };
     }
     if let Some(tree) = &templates.tree {

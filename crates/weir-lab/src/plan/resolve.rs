@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_results::dut::System;
+use weir_results::dut::{Backup, System};
 
 use crate::diagnostic::{Diagnostic, Report, Source, quote};
 use crate::spec::Spec;
@@ -70,6 +70,7 @@ pub(crate) struct FirewallTemplates {
     pub(crate) rules: Option<String>,
     pub(crate) program: Option<Template>,
     pub(crate) ready_timeout: Duration,
+    pub(crate) backup: Option<Backup>,
 }
 
 /// The commands of a `command` DUT.
@@ -286,10 +287,11 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
     };
     let firewall = match &dut.kind {
         KindSpec::Linux | KindSpec::Command { .. } | KindSpec::Tree { .. } => None,
-        KindSpec::WeirFw { program, ready_timeout } => Some(FirewallTemplates {
+        KindSpec::WeirFw { program, ready_timeout, backup } => Some(FirewallTemplates {
             rules: rules.map(|(_, path)| path.text.clone()),
             program: program.as_ref().map(|text| Template::in_spec(text, report)),
             ready_timeout: *ready_timeout,
+            backup: *backup,
         }),
     };
     let tree = match &dut.kind {

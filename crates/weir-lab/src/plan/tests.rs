@@ -587,3 +587,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_example_campaigns_of_two_firewalls_are_good() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let campaigns =
+        [("sync/lab.toml", 10), ("failover/lab.toml", 2), ("failover/requests.toml", 2)];
+    for (name, series_count) in campaigns {
+        let path = labs.join(name);
+        let loaded = load(&path, &spec::files::DiskFiles, &Overrides::default());
+        let (plan, warnings) = loaded.unwrap_or_else(|errors| panic!("{}", errors[0]));
+        assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
+        assert_eq!(plan.series.len(), series_count, "{name}");
+        assert!(plan.series.iter().any(|series| series.dut.kind.backup().is_some()), "{name}");
+    }
+}

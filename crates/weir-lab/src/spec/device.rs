@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use toml::de::DeValue;
-use weir_results::dut::System;
+use weir_results::dut::{Backup, System, Takeover};
 
 use crate::diagnostic::{Report, quote};
 use crate::spec::fields::{self, Fields, Text, Value};
@@ -61,6 +61,7 @@ pub(crate) enum KindSpec {
     WeirFw {
         program: Option<Text>,
         ready_timeout: Duration,
+        backup: Option<Backup>,
     },
     /// Configured by files that are read when the machine boots.
     Tree {
@@ -80,7 +81,7 @@ impl Named for DutSpec {
 pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpec> {
     const COMMON: [&str; 6] = ["name", "kind", "files", "sysctls", "parameters", "toggle"];
     const COMMAND: [&str; 5] = ["start", "ready", "ready_timeout", "stop", "levels"];
-    const WEIR_FW: [&str; 2] = ["program", "ready_timeout"];
+    const WEIR_FW: [&str; 4] = ["program", "ready_timeout", "backup", "takeover"];
     const TREE: [&str; 6] = ["name", "kind", "sysctls", "parameters", "tree", "check"];
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
@@ -106,7 +107,8 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
             fields.refuse_unknown(&[COMMON.as_slice(), &WEIR_FW].concat(), report);
             let program = shell("program", fields, report);
             let ready_timeout = ready_timeout(fields, FIREWALL_READY_TIMEOUT_DEFAULT, report);
-            Some(KindSpec::WeirFw { program, ready_timeout })
+            let backup = backup(fields, report);
+            Some(KindSpec::WeirFw { program, ready_timeout, backup })
         }
         "freebsd" | "openbsd" | "generic" => {
             fields.refuse_unknown(&TREE, report);
@@ -123,6 +125,29 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
     let files = files(fields, kind.as_ref(), report);
     let toggle = toggle(fields, report);
     Some(DutSpec { name: name?, kind: kind?, sysctls, parameters, files, toggle })
+}
+
+/// A second firewall, and why it takes over.
+fn backup(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Backup> {
+    let is_there = match fields.text_or_boolean("backup", report) {
+        Some(text) if !["true", "false"].contains(&text.text.as_str()) => {
+            report.error(&text.span, "`backup` must be true or false");
+            return None;
+        }
+        text => text.is_some_and(|text| text.text == "true"),
+    };
+    let takeover = fields.text("takeover", report).and_then(|text| {
+        let found = Takeover::ALL.into_iter().find(|takeover| takeover.name() == text.text);
+        if found.is_none() {
+            let message = format!("{} is no reason to take over", quote(&text.text));
+            report.error_help(&text.span, message, "there are: drain, kill");
+        } else if !is_there {
+            let message = "`takeover` needs a second firewall: backup = true";
+            report.error(&text.span, message);
+        }
+        found
+    });
+    is_there.then_some(Backup { takeover })
 }
 
 fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {

@@ -11,6 +11,8 @@
 //! has VLAN tags, the DUT's ports have VLAN devices (`dut0.100`, `dut1.100`), which the addresses
 //! are on; what it sends has the same tags.
 //!
+//! A DUT may be two firewalls, which then are beside each other ([`boxes`]).
+//!
 //! Addresses are out of the benchmarking ranges (RFC 2544 and RFC 5180): the links take the first
 //! network of each side, the streams may use the rest. Neighbours are static, so that no ARP or
 //! neighbour discovery mixes with the traffic. The DUT's interfaces have threaded NAPI, pinned to
@@ -29,6 +31,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_net::CpuList;
+use weir_results::dut::Backup;
 use weir_results::matrix::Series;
 use weir_wire::vlan::Tag;
 
@@ -36,6 +39,7 @@ use super::{Rig, Testbed, TestbedError, Topology};
 use crate::model::{NetnsSpec, TestbedSpec};
 
 mod accounts;
+mod boxes;
 mod ends;
 mod exclusive;
 mod host;
@@ -50,6 +54,7 @@ pub(super) mod rig;
 pub(super) mod sink;
 pub(super) mod source;
 pub(super) mod watch;
+pub(super) mod wiring;
 
 use exclusive::Exclusive;
 use host_wide::HostWide;
@@ -67,6 +72,8 @@ pub struct NetnsTestbed {
     next: Cell<usize>,
     /// VLAN tags of the next rig's traffic.
     tags: RefCell<Vec<Tag>>,
+    /// The second firewall of the next rig's DUT.
+    backup: Cell<Option<Backup>>,
     /// Whether trials wait for CPUs that are near each other.
     waits: bool,
     cancel: Cancel,
@@ -130,6 +137,7 @@ impl NetnsTestbed {
             setups: RefCell::new(vec![Rc::new(setup)]),
             next: Cell::new(0),
             tags: RefCell::default(),
+            backup: Cell::new(None),
             waits,
             cancel,
             _host_wide: host_wide,
@@ -168,7 +176,8 @@ impl NetnsTestbed {
 
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
         let setup = self.setup();
-        let parts = Parts::create(topology, &setup.spec, self.tags.borrow().clone())?;
+        let tags = self.tags.borrow().clone();
+        let parts = Parts::create(topology, &setup.spec, tags, self.backup.get())?;
         NetnsRig::new(parts, (&setup.placement, &setup.nearness), &self.cancel)
     }
 }
@@ -212,6 +221,7 @@ impl Testbed for NetnsTestbed {
     fn prepare(&self, series: &Series, spec: &TestbedSpec) -> Result<(), TestbedError> {
         // All streams of a traffic have the same.
         let streams = series.traffic.streams.specs();
+        self.backup.set(series.dut.kind.backup());
         *self.tags.borrow_mut() = streams.first().map_or_else(Vec::new, |(s, _)| s.tags.clone());
         match spec {
             TestbedSpec::Netns(spec) => self.place_as(spec),

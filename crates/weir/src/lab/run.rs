@@ -165,6 +165,14 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
             selection.spec.display()
         );
     }
+    let mut backups = plan.series.iter().filter_map(|series| series.dut.kind.backup());
+    if backups.any(|backup| backup.takeover.is_some()) && task.kind() != Kind::Campaign {
+        bail!(
+            "{} has a DUT with a takeover in each trial, which loses packets: `{command}` cannot \
+             find a rate with that; take `takeover` out",
+            selection.spec.display()
+        );
+    }
     let other = plan.series.iter().find(|series| !series.traffic.kind.is_packets());
     if let Some(series) = other.filter(|_| task.kind() == Kind::Bisection) {
         bail!(

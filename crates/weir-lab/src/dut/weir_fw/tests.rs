@@ -35,6 +35,7 @@ fn driver() -> WeirFw {
             files: Vec::new(),
             program: None,
             ready_timeout: Duration::from_secs(1),
+            backup: None,
         },
         toggle: None,
     })

@@ -7,6 +7,7 @@
 use weir_results::counters::{DropRule, Place, PointRule, Selection};
 use weir_results::traffic::partner;
 
+use super::boxes::Boxes;
 use super::layout::{Leaving, Port};
 use super::parts::Parts;
 use crate::testbed::{Accounting, DirectionRules, Topology};
@@ -34,6 +35,7 @@ pub(super) fn accounting(parts: &Parts, senders: &[u16], is_mesh: bool) -> Accou
         right: &parts.ports[usize::from(partner(port))],
         topology: parts.topology,
         is_xdp: parts.leaving == Leaving::Xdp,
+        has_switches: parts.boxes.as_ref().is_some_and(Boxes::are_behind),
     };
     match senders {
         [] => Accounting::default(),
@@ -56,6 +58,8 @@ struct Way<'a> {
     topology: Topology,
     /// Whether the generator's packets leave as XDP frames, which devices count apart.
     is_xdp: bool,
+    /// Whether the DUT's ports are those of switches, by which VRRP's packets leave as well.
+    has_switches: bool,
 }
 
 impl Way<'_> {
@@ -71,7 +75,7 @@ impl Way<'_> {
             name,
             counters: Selection::new(source, counters),
         };
-        let Self { port, left, right, topology, is_xdp } = self;
+        let Self { port, left, right, topology, is_xdp, has_switches } = self;
         let mut points = if *is_xdp {
             vec![
                 point("offered", &generator(*port), &["offered_packets"]),
@@ -87,7 +91,12 @@ impl Way<'_> {
         if *topology == Topology::Dut {
             let counters = received(left.dut_device);
             points.push(PointRule { name: "dut_received", counters });
-            points.push(point("dut_forwarded", right.dut_device, &["tx_packets", "tx_dropped"]));
+            points.push(if *has_switches {
+                // As many as the sink says that they are the traffic's.
+                point("dut_forwarded", &sink(partner(*port)), &["packets"])
+            } else {
+                point("dut_forwarded", right.dut_device, &["tx_packets", "tx_dropped"])
+            });
         }
         points.push(point("delivered", &sink(partner(*port)), &["packets"]));
         points
@@ -95,25 +104,25 @@ impl Way<'_> {
 
     /// Losses that the devices and the sink count.
     fn drops(&self) -> Vec<DropRule> {
-        let Self { port, left, right, topology, is_xdp } = self;
+        let Self { port, left, right, topology, is_xdp, has_switches } = self;
         let refused = if *is_xdp { "tx_queue_*_xdp_xmit_errors" } else { "tx_dropped" };
         let refused = Selection::new(left.device, &[refused]);
         let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
         let sink_drops =
             |after| DropRule::new("sink_rx_drops", after, Place::Sink, device_drops(right.device));
+        let dut_drops =
+            || DropRule::new("dut_rx_drops", "accepted", Place::Dut, device_drops(left.dut_device));
         match topology {
             Topology::Direct => vec![
                 DropRule::new("sink_rx_ring_full", "offered", Place::Sink, refused),
                 sink_drops("accepted"),
             ],
+            Topology::Dut if *has_switches => {
+                vec![DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused), dut_drops()]
+            }
             Topology::Dut => vec![
                 DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused),
-                DropRule::new(
-                    "dut_rx_drops",
-                    "accepted",
-                    Place::Dut,
-                    device_drops(left.dut_device),
-                ),
+                dut_drops(),
                 DropRule::new(
                     "dut_xdp_drops",
                     "dut_received",

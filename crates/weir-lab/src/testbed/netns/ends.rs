@@ -20,7 +20,7 @@ use weir_wire::mac::MacAddr;
 
 use super::layout::Port;
 use super::pair::{CLIENT, Pair, SERVER, Site};
-use super::parts::{ifindex, inside};
+use super::wiring::{ifindex, inside};
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
 
 /// What was lost on its way to the server, and on its way back.

@@ -28,6 +28,9 @@ pub(super) struct NetnsHost {
     cancel: Cancel,
     log: RefCell<String>,
     logs: RefCell<Vec<(String, CappedLog)>>,
+    /// Where the DUT is two firewalls: whether this is the first of them, or only what is between
+    /// them and the rest; and the others.
+    boxes: (bool, Vec<NetnsHost>),
 }
 
 impl NetnsHost {
@@ -40,7 +43,13 @@ impl NetnsHost {
             cancel,
             log: RefCell::default(),
             logs: RefCell::default(),
+            boxes: (false, Vec::new()),
         }
+    }
+
+    /// The same with further firewalls; `is_first`: this is one as well.
+    pub(super) fn with_boxes(self, is_first: bool, others: Vec<Self>) -> Self {
+        Self { boxes: (is_first, others), ..self }
     }
 
     /// Runs a closure inside the namespace.
@@ -178,12 +187,20 @@ impl Host for NetnsHost {
         })
     }
 
+    fn boxes(&self) -> Vec<&dyn Host> {
+        let (is_first, others) = &self.boxes;
+        let first = is_first.then_some(self as &dyn Host);
+        first.into_iter().chain(others.iter().map(|other| other as &dyn Host)).collect()
+    }
+
     fn take_log(&self) -> String {
-        self.log.take()
+        let others = self.boxes.1.iter().map(Host::take_log);
+        std::iter::once(self.log.take()).chain(others).collect()
     }
 
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        self.logs.take().into_iter().map(|(name, log)| (name, log.take())).collect()
+        let here = self.logs.take().into_iter().map(|(name, log)| (name, log.take()));
+        here.chain(self.boxes.1.iter().flat_map(Host::take_artefacts)).collect()
     }
 }
 

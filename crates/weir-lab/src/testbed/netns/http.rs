@@ -32,7 +32,7 @@ use weir_wire::units::whole_ns;
 
 use super::layout::Port;
 use super::pair::{Pair, Site};
-use super::parts::inside;
+use super::wiring::inside;
 use crate::testbed::requests::Asked;
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology, requests};
 

@@ -4,7 +4,6 @@
 //! can remove what a killed process left. Whatever ends the parts, an error half-way through their
 //! making included, removes the namespaces and what runs in them, and then the record.
 
-use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,11 +12,14 @@ use weir_bpf::ethtool;
 use weir_bpf::rss::{Link, Receiver, Wire};
 use weir_machine::host::STOP_PATIENCE;
 use weir_net::registry::{Record, Registry};
-use weir_net::{Netlink, NetlinkError, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
+use weir_net::{Netlink, NetlinkError, Netns, NetnsError, VethEnd, process};
+use weir_results::dut::Backup;
 use weir_wire::rss::Settings;
 use weir_wire::vlan::{Tag, TagKind};
 
-use super::layout::{Leaving, MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
+use super::boxes::{Boxes, SHARED_MACS};
+use super::layout::{Leaving, MTU_BYTES, PARK_DEVICES, Port};
+use super::wiring::{address, ifindex, inside, namespace, neighbours, routes};
 use crate::model::NetnsSpec;
 use crate::testbed::{TestbedError, Topology};
 
@@ -47,6 +49,8 @@ pub(super) struct Parts {
     tags: Vec<Tag>,
     pub(super) generator: Netns,
     pub(super) dut: Option<Netns>,
+    /// The firewalls beside the DUT's namespace, or behind it.
+    pub(super) boxes: Option<Boxes>,
     pub(super) sink: Netns,
     /// Working directory of the DUT; it goes with the record.
     pub(super) directory: PathBuf,
@@ -96,7 +100,7 @@ struct End<'a> {
     netns: &'a Netns,
     device: &'static str,
     mac: [u8; 6],
-    addresses: &'a [String; 2],
+    addresses: &'a [String],
     /// Of the VLAN devices that are put on it, the outer one first; the last has the addresses.
     tags: &'a [Tag],
 }
@@ -110,6 +114,10 @@ impl<'a> End<'a> {
     fn of_dut(port: &'a Port, netns: &'a Netns, tags: &'a [Tag]) -> Self {
         let (device, mac, addresses) = (port.dut_device, port.dut_mac, &port.dut_addresses);
         Self { netns, device, mac, addresses, tags }
+    }
+
+    fn without_addresses(self) -> Self {
+        Self { addresses: &[], ..self }
     }
 
     /// Every VLAN device by name, and the one below each.
@@ -134,6 +142,7 @@ impl Parts {
         topology: Topology,
         spec: &NetnsSpec,
         tags: Vec<Tag>,
+        backup: Option<Backup>,
     ) -> Result<Self, TestbedError> {
         let id = std::process::id();
         let name = |role: &str| format!("weir-{id}-{role}");
@@ -141,6 +150,7 @@ impl Parts {
         if topology == Topology::Dut {
             // First, because names are released in this order, and its processes use the links.
             names.insert(0, name("dut"));
+            names.splice(0..0, Boxes::roles(backup).iter().map(|role| name(role)));
         }
         let (claim, directory) = Claim::take(&names)?;
         let generator = namespace(&name("gen"))?;
@@ -148,6 +158,10 @@ impl Parts {
         let dut = match topology {
             Topology::Dut => Some(namespace(&name("dut"))?),
             Topology::Direct => None,
+        };
+        let boxes = match (&dut, backup) {
+            (Some(_), Some(backup)) => Some(Boxes::create(backup, &name)?),
+            _ => None,
         };
         let NetnsSpec { queues, links, .. } = *spec;
         let rss = spec.rss.as_ref().map(|rss| rss.settings().map_err(TestbedError::new));
@@ -165,11 +179,13 @@ impl Parts {
             tags,
             generator,
             dut,
+            boxes,
             sink,
             directory,
             claim,
         };
         parts.connect()?;
+        parts.connect_boxes()?;
         parts.spread()?;
         Ok(parts)
     }
@@ -190,6 +206,18 @@ impl Parts {
             self.connect_link(left, right)?;
         }
         park(&self.generator)
+    }
+
+    /// Puts two firewalls where the DUT has them.
+    fn connect_boxes(&mut self) -> Result<(), TestbedError> {
+        let (Some(dut), Some(boxes)) = (&self.dut, &self.boxes) else { return Ok(()) };
+        boxes.connect(dut, &self.ports, self.mtu_bytes)?;
+        if boxes.are_behind() {
+            for (port, mac) in self.ports.iter_mut().zip(SHARED_MACS) {
+                port.dut_mac = mac;
+            }
+        }
+        Ok(())
     }
 
     /// Puts what spreads packets over queues at the devices that they leave by.
@@ -233,6 +261,18 @@ impl Parts {
         };
         let inward = End::of_dut(left, dut, &self.tags);
         let outward = End::of_dut(right, dut, &self.tags);
+        if self.boxes.as_ref().is_some_and(Boxes::are_behind) {
+            // The firewalls have the addresses; here are switches.
+            join(&generator, &inward.without_addresses(), links)?;
+            join(&outward.without_addresses(), &sink, links)?;
+            for (end, port, mac) in
+                [(&generator, left, SHARED_MACS[0]), (&sink, right, SHARED_MACS[1])]
+            {
+                neighbours(end.netns, end.device, &port.dut_addresses, mac)?;
+            }
+            routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
+            return routes(&self.sink, right.device, &left.networks, &right.dut_addresses);
+        }
         join(&generator, &inward, links)?;
         join(&outward, &sink, links)?;
         routes(dut, &inward.addressed(), &left.networks, &left.addresses)?;
@@ -258,30 +298,6 @@ impl Parts {
     }
 }
 
-/// Runs a closure inside a namespace and flattens its errors.
-pub(in crate::testbed) fn inside<R: Send, E: std::fmt::Display>(
-    netns: &Netns,
-    what: impl FnOnce() -> Result<R, E> + Send,
-) -> Result<R, TestbedError> {
-    let result = netns.run(|| what().map_err(|e| e.to_string())).map_err(TestbedError::new)?;
-    result.map_err(|e| TestbedError::new(format!("{}: {e}", netns.name())))
-}
-
-pub(in crate::testbed) fn namespace(name: &str) -> Result<Netns, TestbedError> {
-    let netns = Netns::create(name).map_err(TestbedError::new)?;
-    inside(&netns, || {
-        for (setting, value) in QUIET_SYSCTLS {
-            // A kernel without IPv6 has none of these, and nothing to quieten.
-            match sysctl::write(setting, value) {
-                Err(sysctl::SysctlError::Unknown { .. }) => {}
-                result => result.map_err(|e| e.to_string())?,
-            }
-        }
-        Netlink::open().and_then(|netlink| netlink.set_up("lo")).map_err(|e| e.to_string())
-    })?;
-    Ok(netns)
-}
-
 /// A veth pair with its addresses, and each end as a static neighbour of the other.
 fn join(a: &End<'_>, b: &End<'_>, (queues, mtu_bytes): (u32, u32)) -> Result<(), TestbedError> {
     inside(a.netns, || {
@@ -301,18 +317,10 @@ fn join(a: &End<'_>, b: &End<'_>, (queues, mtu_bytes): (u32, u32)) -> Result<(),
                     .and_then(|()| netlink.set_up(&name))
                     .map_err(|e| format!("{e}{}", without_vlans(&e)))?;
             }
-            let device = here.addressed();
-            for text in here.addresses {
-                let address = prefix(text)?;
-                netlink.add_address(&device, address).map_err(|e| e.to_string())?;
-            }
-            for text in there.addresses {
-                netlink
-                    .add_neighbour(&device, prefix(text)?.address(), there.mac)
-                    .map_err(|e| e.to_string())?;
-            }
             Ok::<(), String>(())
         })?;
+        address(here.netns, &here.addressed(), here.addresses)?;
+        neighbours(here.netns, &here.addressed(), there.addresses, there.mac)?;
     }
     for end in [a, b] {
         inside(end.netns, || Netlink::open()?.wait_operational(end.device, CARRIER_PATIENCE))?;
@@ -330,25 +338,6 @@ fn without_vlans(error: &NetlinkError) -> &'static str {
     }
 }
 
-/// Routes to networks, by the addresses of their gateways.
-fn routes(
-    netns: &Netns,
-    device: &str,
-    networks: &[String; 2],
-    gateways: &[String; 2],
-) -> Result<(), TestbedError> {
-    inside(netns, || {
-        let netlink = Netlink::open().map_err(|e| e.to_string())?;
-        for (network, gateway) in networks.iter().zip(gateways) {
-            let gateway: IpAddr = prefix(gateway)?.address();
-            netlink
-                .add_route(prefix(network)?, Some(gateway), device)
-                .map_err(|e| e.to_string())?;
-        }
-        Ok::<(), String>(())
-    })
-}
-
 /// The unused pair that the generator's program stays attached to.
 pub(in crate::testbed) fn park(netns: &Netns) -> Result<(), TestbedError> {
     inside(netns, || {
@@ -357,13 +346,5 @@ pub(in crate::testbed) fn park(netns: &Netns) -> Result<(), TestbedError> {
     })
 }
 
-pub(in crate::testbed) fn prefix(text: &str) -> Result<Prefix, String> {
-    text.parse().map_err(|e| format!("{e}"))
-}
-
 /// After this pause the kernel has sent what it sends when a link comes up: see `QUIET_SYSCTLS`.
 pub(in crate::testbed) const SETTLE: Duration = Duration::from_millis(50);
-
-pub(in crate::testbed) fn ifindex(device: &str) -> Result<u32, String> {
-    Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
-}

@@ -25,17 +25,19 @@ use weir_results::record::Check;
 use weir_results::traffic::{Connect, Http, Traffic, partner};
 
 use super::accounts;
+use super::boxes::Boxes;
 use super::ends::Ends;
 use super::host::NetnsHost;
 use super::http::{HttpEnds, without_tso};
 use super::layout::Port;
 use super::nearness::Nearness;
 use super::pair::{Pair, Site};
-use super::parts::{Parts, SETTLE, inside};
+use super::parts::{Parts, SETTLE};
 use super::placement::Placement;
 use super::sink::{Sink, together};
 use super::source::Source;
 use super::watch::{DUT, Watch};
+use super::wiring::inside;
 use crate::testbed::{
     Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
 };
@@ -124,7 +126,13 @@ impl NetnsRig {
             }
             let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
             let (directory, cpus) = (&rig.parts.directory, placement.dut.clone());
-            rig.host = Some(NetnsHost::new(netns, directory, cpus, cancel.clone()));
+            let host = NetnsHost::new(netns, directory, cpus.clone(), cancel.clone());
+            rig.host = Some(match &rig.parts.boxes {
+                None => host,
+                Some(boxes) => {
+                    boxes.hosts(host, directory, (&cpus, &placement.generator), cancel)?
+                }
+            });
         }
         // What the DUT before left to be cleared away would take the CPUs of this one.
         workers::wait(SETTLE, CLEARING_PATIENCE, cancel);
@@ -295,7 +303,8 @@ impl NetnsRig {
         let mut processes = vec![std::process::id().cast_signed()];
         let namespaces =
             [Some(&self.parts.generator), Some(&self.parts.sink), self.parts.dut.as_ref()];
-        for namespace in namespaces.into_iter().flatten() {
+        let boxes = self.parts.boxes.iter().flat_map(Boxes::namespaces);
+        for namespace in namespaces.into_iter().flatten().chain(boxes) {
             // Those that cannot be listed count as something else, and are named.
             processes.extend(processes_in_netns(namespace.inode()).unwrap_or_default());
         }

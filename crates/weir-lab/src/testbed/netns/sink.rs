@@ -16,7 +16,7 @@ use weir_gen::receiver::{Receiver, Snapshot};
 use weir_net::Netns;
 use weir_results::record::Delays;
 
-use super::parts::{ifindex, inside};
+use super::wiring::{ifindex, inside};
 use crate::testbed::{Observed, Reading, TestbedError};
 
 /// One of the two programs; none after a failed exchange.

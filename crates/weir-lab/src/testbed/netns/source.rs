@@ -17,7 +17,7 @@ use weir_wire::mac::MacAddr;
 use weir_wire::units::Rate;
 
 use super::layout::{Leaving, PARK_DEVICES, Port};
-use super::parts::{ifindex, inside};
+use super::wiring::{ifindex, inside};
 use crate::testbed::{Burst, TestbedError};
 
 /// A generator at a port.

@@ -13,7 +13,7 @@ use crate::testbed::netns::layout::{
     GENERATOR_ADDRESSES, GENERATOR_MAC, GENERATOR_NETWORKS, MTU_BYTES, SINK_ADDRESSES, SINK_MAC,
     SINK_NETWORKS,
 };
-use crate::testbed::netns::parts::prefix;
+use crate::testbed::netns::wiring::prefix;
 
 /// One of the two cards.
 struct Port {

@@ -15,7 +15,8 @@ use crate::testbed::netns::layout::{
     GENERATOR_ADDRESSES, GENERATOR_DEVICE, GENERATOR_MAC, MTU_BYTES, SINK_ADDRESSES, SINK_DEVICE,
     SINK_MAC,
 };
-use crate::testbed::netns::parts::{Claim, inside, namespace, park, prefix};
+use crate::testbed::netns::parts::{Claim, park};
+use crate::testbed::netns::wiring::{inside, namespace, prefix};
 
 /// How long QEMU may take until its devices are there.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(60);

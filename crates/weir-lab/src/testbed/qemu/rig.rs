@@ -23,11 +23,12 @@ use weir_results::traffic::Traffic;
 use super::host::QemuHost;
 use super::ports::Ports;
 use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, Leaving, Port, SINK_DEVICE};
-use crate::testbed::netns::parts::{SETTLE, inside};
+use crate::testbed::netns::parts::SETTLE;
 use crate::testbed::netns::placement::Placement;
 use crate::testbed::netns::sink::{Sink, together};
 use crate::testbed::netns::source::Source;
 use crate::testbed::netns::watch::{DUT, Watch};
+use crate::testbed::netns::wiring::inside;
 use crate::testbed::{
     Accounting, Burst, Gap, Machines, Observed, Reading, Rig, Scope, TestbedError, Traces,
 };

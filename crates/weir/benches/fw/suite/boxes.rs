@@ -83,6 +83,7 @@ pub(crate) fn weir(settings: &Settings, rules: &str) -> Dut {
         files: Vec::new(),
         program,
         ready_timeout: READY_TIMEOUT,
+        backup: None,
     };
     Dut { name: "weir-fw".to_owned(), kind, toggle: None }
 }

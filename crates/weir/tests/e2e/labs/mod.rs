@@ -9,6 +9,7 @@ mod hosts;
 mod kills;
 mod left;
 mod machines;
+mod pairs;
 mod peers;
 mod pxe;
 mod qemu;

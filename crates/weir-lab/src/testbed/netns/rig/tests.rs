@@ -58,7 +58,7 @@ fn every_port_has_its_napi_threads_and_its_steering() {
     let mut placement = Placement::choose(&spec).unwrap();
     placement.napi = "1".parse().unwrap();
     placement.rps = Some("0-1".parse().unwrap());
-    let parts = Parts::create(Topology::Dut, &spec, Vec::new()).unwrap();
+    let parts = Parts::create(Topology::Dut, &spec, Vec::new(), None).unwrap();
     let nearness = Rc::new(Nearness::new([0, 0], false));
     let rig = NetnsRig::new(parts, (&placement, &nearness), &Cancel::default()).unwrap();
     let devices: Vec<&str> = rig.parts.ports.iter().map(|port| port.dut_device).collect();
@@ -88,7 +88,7 @@ fn generators_of_two_threads_send_to_every_port() {
         "links":2,"mesh":true,"threads":2,
         "streams":[{"src":"198.18.10.1","dst":"198.19.10.1","size":"60"}]}"#;
     let traffic: Traffic = serde_json::from_str(text).unwrap();
-    let parts = Parts::create(Topology::Direct, &spec, Vec::new()).unwrap();
+    let parts = Parts::create(Topology::Direct, &spec, Vec::new(), None).unwrap();
     let nearness = Rc::new(Nearness::new([0, 0], false));
     let mut rig = NetnsRig::new(parts, (&placement, &nearness), &Cancel::default()).unwrap();
     rig.load(&traffic).unwrap();
