@@ -5,8 +5,9 @@
 //! ingress program (XDP) on an interface, [`Firewall::attach_egress`] the one that judges what
 //! leaves (tcx), and [`Firewall::attach_entry`] the one that takes the ingress program's place
 //! where there is no XDP; all without links, so that they stay when the process ends.
-//! [`Firewall::open_exit`] puts the second stage's at an exit. [`Firewall::adopt`] finds such
-//! programs again, and their memory.
+//! [`Firewall::open_exit`] puts the second stage's at an exit, once that is loaded
+//! ([`Firewall::load_second_program`]). [`Firewall::adopt`] finds such programs again, and their
+//! memory.
 //! Everything of the calling thread's network namespace; nothing is pinned in a file system.
 //!
 //! [`layout`] says what stands where in the [`Arena`]. States are never changed from here:

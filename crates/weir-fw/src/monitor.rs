@@ -168,12 +168,26 @@ impl StagesLook {
             return;
         }
         self.chosen_at = Some(Instant::now());
-        let problem = shared.engine().choose_stages(&shared.ways).err().unwrap_or_default();
+        let problem = choose(shared).err().unwrap_or_default();
         if !problem.is_empty() && problem != self.last_problem {
             shared.messages.tell(&format!("packets cannot be judged in two stages: {problem}"));
         }
         self.last_problem = problem;
     }
+}
+
+/// Goes to the number of stages that is right now; where a program is missing for that, loads it
+/// first, while others have the engine.
+fn choose(shared: &Arc<Shared>) -> Result<(), String> {
+    shared.engine().choose_stages(&shared.ways)?;
+    if !shared.engine().take_program_due() {
+        return Ok(());
+    }
+    let firewall = Arc::clone(shared.engine().firewall());
+    if firewall.load_second_program().is_err() {
+        shared.engine().note_program_refused();
+    }
+    shared.engine().choose_stages(&shared.ways)
 }
 
 /// One look at interfaces and addresses.

@@ -6,7 +6,7 @@
 //! without the program that judges them.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore as _, MapFlags};
@@ -96,32 +96,37 @@ impl Firewall {
         self.exits.delete(&slot.to_ne_bytes()).map_err(io::Error::other)
     }
 
-    /// Whether an exit was opened before, or is: those of other slots cost no load then.
+    /// Whether the second stage's program is loaded, without which there are no exits.
     #[must_use]
-    pub fn has_exits(&self) -> bool {
+    pub fn has_second_program(&self) -> bool {
         self.second.get().is_some()
     }
 
-    /// The second stage's program, which is loaded if it is not.
-    fn second(&self) -> io::Result<&OwnedFd> {
-        if let Some(second) = self.second.get() {
-            return Ok(second);
+    /// Loads the second stage's program, for which the kernel takes some tenths of a second; nothing
+    /// if it is loaded.
+    ///
+    /// # Errors
+    /// What the kernel returned: no memory, or it refuses the program.
+    pub fn load_second_program(&self) -> io::Result<()> {
+        if self.has_second_program() {
+            return Ok(());
         }
-        let loaded = self.load_late(SECOND);
-        let second = loaded.map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(self.second.get_or_init(|| second))
+        let loaded = self.load_late(SECOND).map_err(|error| io::Error::other(error.to_string()))?;
+        // Whoever else has loaded it meanwhile was as right.
+        drop(self.second.set(loaded));
+        Ok(())
     }
 
-    /// Sets the interface by which frames leave for a slot. The first time, the program of the
-    /// second stage is loaded, for which the kernel takes some tenths of a second.
+    /// Sets the interface by which frames leave for a slot.
     ///
     /// # Errors
     /// What the kernel returned: there is no such interface in the calling thread's network
-    /// namespace, or no memory, or it refuses the program.
+    /// namespace, or no memory; or the second stage's program is not loaded.
     pub fn open_exit(&self, slot: u32, ifindex: u32) -> io::Result<()> {
         let mut value = [0; EXIT_BYTES];
+        let second = self.second.get().ok_or(io::ErrorKind::NotFound)?;
         value[..4].copy_from_slice(&ifindex.to_ne_bytes());
-        value[4..].copy_from_slice(&self.second()?.as_raw_fd().to_ne_bytes());
+        value[4..].copy_from_slice(&second.as_raw_fd().to_ne_bytes());
         let updated = self.exits.update(&slot.to_ne_bytes(), &value, MapFlags::ANY);
         updated.map_err(io::Error::other)
     }

@@ -447,7 +447,7 @@ impl Interfaces {
         }
         // Until the second stage's program is loaded, there are none. What fails is an interface
         // that has just gone, or is why there is one stage.
-        if firewall.has_exits() {
+        if firewall.has_second_program() {
             let _ = self.lacks_exit(firewall);
         }
     }

@@ -73,6 +73,8 @@ pub(super) struct Choice {
     has_looked: bool,
     /// Looks until the second stage's program is tried again, which the kernel has refused.
     refused_looks: u32,
+    /// It is to be loaded now.
+    is_program_due: bool,
     /// What makes a way fork, as it was found last.
     fork: Result<Option<Fork>, String>,
     /// Packets and groups of the last look.
@@ -105,6 +107,7 @@ impl Default for Choice {
             reason: Some("nobody has looked at the routes yet".to_owned()),
             has_looked: false,
             refused_looks: 0,
+            is_program_due: false,
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
@@ -199,15 +202,26 @@ impl Engine {
     /// Opens the exits that are missing; says what about them makes two stages wrong. A program
     /// that the kernel refuses is not tried at every look.
     fn lacks_exit(&mut self) -> Option<String> {
+        if self.firewall.has_second_program() {
+            return self.interfaces.lacks_exit(&self.firewall);
+        }
         if self.stages.refused_looks > 0 {
             self.stages.refused_looks -= 1;
             return Some("the kernel has refused the second stage's program".to_owned());
         }
-        let lacking = self.interfaces.lacks_exit(&self.firewall);
-        if lacking.is_some() && !self.firewall.has_exits() {
-            self.stages.refused_looks = REFUSED_LOOKS;
-        }
-        lacking
+        self.stages.is_program_due = true;
+        Some("the second stage's program is not loaded yet".to_owned())
+    }
+
+    /// Whether the second stage's program is to be loaded ([`Firewall::load_second_program`]). That
+    /// takes the kernel half a second, for which nobody who needs the engine is to wait.
+    pub(crate) fn take_program_due(&mut self) -> bool {
+        std::mem::take(&mut self.stages.is_program_due)
+    }
+
+    /// The kernel has refused it.
+    pub(crate) fn note_program_refused(&mut self) {
+        self.stages.refused_looks = REFUSED_LOOKS;
     }
 
     /// What makes two stages wrong.

@@ -32,6 +32,7 @@ impl Rig {
     /// A rig that judges in two stages.
     pub(super) fn in_two_stages(what: &str, rules: &str) -> Option<Self> {
         let rig = Self::with_rules(what, rules)?;
+        rig.firewall.load_second_program().expect("the second stage's program");
         let open = || {
             // What arrives is counted, and the kernel speaks of its own accord there.
             sysctl::write("net.ipv6.conf.all.disable_ipv6", "1").expect("a sysctl");

@@ -277,6 +277,7 @@ impl DataPath {
             );
         }
         arena.clear(regions.ifslots.at, layout::IFINDEX_COUNT_MAX.into());
+        self.firewall.load_second_program().map_err(|error| failed("program", error))?;
         for wire in &self.wires {
             let at = regions.interfaces.at + u32::from(wire.slot) * interface::SIZE_BYTES;
             arena.write32(at + interface::IFINDEX, wire.ifindex);
