@@ -499,7 +499,7 @@ impl<'a> Runner<'a> {
             None => TrialResult::of(&samples, direction::requested_by_all_pps(traffic)),
         };
         if dut.as_ref().is_some_and(|dut| dut.is_taken_over()) {
-            levels.extend(outage(&ledger, result.offered_pps));
+            levels.extend(self.pause_of_takeover(rig, &ledger, result.offered_pps)?);
         }
         let rules = &accounting.directions;
         let mut directions = direction::figures(rules, ledgers, &readings, traffic);
@@ -530,6 +530,24 @@ impl<'a> Runner<'a> {
             host_log: String::new(),
             not_measured: None,
         })
+    }
+
+    /// How long nothing came through. Packets that were lost tell it that were sent at a constant
+    /// rate (RFC 6201: the frame-loss method); of connections and requests nothing need be lost,
+    /// and their client has timed them.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "minutes at most")]
+    fn pause_of_takeover(
+        &self,
+        rig: &mut dyn Rig,
+        ledger: &Ledger,
+        offered_pps: f64,
+    ) -> Result<Option<(String, u64)>, TrialError> {
+        if !self.trial.traffic.kind.is_packets() {
+            return Ok(Some(("pause_us".to_owned(), rig.observed()?.delays.max_ns / 1000)));
+        }
+        let lost = packets(ledger.lost_packets());
+        let outage_us = (lost / offered_pps * 1e6) as u64;
+        Ok((offered_pps > 0.0).then(|| ("outage_us".to_owned(), outage_us)))
     }
 
     /// The generator's run: readings of it, and what was measured of a toggle's windows.
@@ -616,15 +634,6 @@ impl<'a> Runner<'a> {
     fn pause(&self, duration: Duration) -> Result<(), TrialError> {
         if self.trial.cancel.sleep(duration) { Ok(()) } else { Err(TrialError::Cancelled) }
     }
-}
-
-/// How long nothing came through, as packets that were lost tell it that were sent at a constant
-/// rate (RFC 6201: the frame-loss method).
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "minutes at most")]
-fn outage(ledger: &Ledger, offered_pps: f64) -> Option<(String, u64)> {
-    let (offered, delivered) = (ledger.points.first()?.packets, ledger.points.last()?.packets);
-    let lost = packets(offered.saturating_sub(delivered));
-    (offered_pps > 0.0).then(|| ("outage_us".to_owned(), (lost / offered_pps * 1e6) as u64))
 }
 
 fn host_of(rig: &dyn Rig) -> Result<&dyn Host, TestbedError> {

@@ -102,8 +102,8 @@ impl Firewall {
         self.second.get().is_some()
     }
 
-    /// Loads the second stage's program, for which the kernel takes some tenths of a second; nothing
-    /// if it is loaded.
+    /// Loads the second stage's program, if it is not, for which the kernel takes some tenths of a
+    /// second.
     ///
     /// # Errors
     /// What the kernel returned: no memory, or it refuses the program.
