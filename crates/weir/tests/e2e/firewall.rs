@@ -13,6 +13,7 @@ mod network;
 mod owners;
 mod pflow;
 mod places;
+mod programs;
 mod proxy;
 mod queues;
 mod real;

@@ -162,11 +162,16 @@ impl Bed {
         Ok(listing.lines().filter(is_closing).count())
     }
 
-    /// Sends the last packet of one end of so many connections, over a time.
-    pub(super) fn end_connections(&self, count: u32, time: Duration) -> Result<Process> {
+    /// Sends a packet with these flags of one end of so many connections, over a time.
+    pub(super) fn use_connections(
+        &self,
+        count: u32,
+        time: Duration,
+        tcp_flags: &str,
+    ) -> Result<Process> {
         let rate = format!("{}pps", u128::from(count) * 1000 / time.as_millis().max(1));
         let (sources, count) = (Flows::sources(count), count.to_string());
-        let ends = ["--src", &sources, "--proto", "tcp", "--tcp-flags", "F."];
+        let ends = ["--src", &sources, "--proto", "tcp", "--tcp-flags", tcp_flags];
         self.generator(&[&ends[..], &["--rate", &rate, "--count", &count]].concat())
     }
 

@@ -16,6 +16,9 @@ use crate::schedstat::run_time_ns;
 const LOOK: Duration = Duration::from_millis(20);
 /// From the first packet until a rate is steady.
 const SETTLE: Duration = Duration::from_millis(500);
+/// What a packet has that changes nothing of a connection, and one end's last one.
+const GOES_ON: &str = ".";
+const ENDS: &str = "F.";
 /// Room for states of flows that were not asked for.
 const SPARE_STATES: u64 = 100_000;
 
@@ -76,15 +79,19 @@ pub(super) fn flood(settings: &Settings, cancel: &Cancel) -> Result<Flooded> {
     fill(&bed, Flows::Connections.states(count), cancel)?;
     bed.thread()?;
     let (_sink, _serving) = (bed.sink()?, bed.serve(SECOND)?);
-    // The first one has the table grow.
+    // The first one has the table grow. Connections have packets in each, whose generator takes its
+    // part of a CPU.
     let mut alone_pps = 0.0;
     for _ in 0..2 {
+        let mut using = bed.use_connections(count, settings.load, GOES_ON)?;
         alone_pps = let_through(&bed, settings, cancel, &mut Vec::new())?;
+        wait_until("the last packet", cancel, || using.has_ended())?;
         bed.forget_flood()?;
     }
     let _sending = bed.send(FIRST)?;
     wait_until("both in step", cancel, || is_in_step(&bed))?;
-    let (mut ending, mut lags_ms) = (bed.end_connections(count, settings.load)?, Vec::new());
+    let mut ending = bed.use_connections(count, settings.load, ENDS)?;
+    let mut lags_ms = Vec::new();
     let synchronised_pps = let_through(&bed, settings, cancel, &mut lags_ms)?;
     wait_until("the last end", cancel, || ending.has_ended())?;
     bed.drain()?;

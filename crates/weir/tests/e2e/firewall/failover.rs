@@ -1,6 +1,7 @@
 //! Two firewalls that keepalived chooses between, by `dist/keepalived.conf`: a transfer goes on by
-//! the other one, after whatever happens to the first.
+//! the other one, after whatever happens to the first, and so do curl, ssh and iperf3.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::nat::ip;
 use super::network::{
     Killed, Network, SERVER, echo_server, namespace, pattern, plain_frames, wait_until,
 };
+use super::programs::{PORTS, Programs};
 use super::sync_stream::{RULES, open, status, wait_for_the_same};
 use super::sync_tls::{LISTEN, Running, keygen, link};
 use crate::common::{assert_exit, can_run_lab, skipped, stdout, wait_or_show};
@@ -135,11 +137,12 @@ fn situation(net: &Network) -> String {
 /// Waits for something of two boxes.
 #[track_caller]
 fn wait_for(nets: [&Network; 2], why: &str, is_done: impl Fn() -> bool) {
-    let evidence = || {
-        let [one, two] = nets.map(situation);
-        format!("\n--- one\n{one}\n--- two\n{two}")
-    };
-    wait_or_show(why, is_done, evidence);
+    wait_or_show(why, is_done, || evidence(nets));
+}
+
+fn evidence(nets: [&Network; 2]) -> String {
+    let [one, two] = nets.map(situation);
+    format!("\n--- one\n{one}\n--- two\n{two}")
 }
 
 /// Waits until one has both addresses and the other one none of them.
@@ -151,6 +154,8 @@ fn wait_for_master(net: &Network, other: &Network, why: &str) {
 /// One connection by which a megabyte after another goes to the server and back.
 struct Transfer<'a> {
     nets: [&'a Network; 2],
+    /// Beside it.
+    programs: RefCell<Programs>,
     rounds: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -158,7 +163,9 @@ struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     /// The first one of the boxes has the client.
-    fn new(nets: [&'a Network; 2]) -> Self {
+    fn new(test: &str, nets: [&'a Network; 2]) -> Self {
+        let (ends, dir) = (nets[0], nets[0].dir.path());
+        let programs = Programs::start(test, &ends.client, &ends.server, dir).into();
         let mut line = open(nets[0], SERVER, 7001);
         let (rounds, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, end) = (Arc::clone(&rounds), Arc::clone(&is_over));
@@ -169,7 +176,7 @@ impl<'a> Transfer<'a> {
                 count.fetch_add(1, Ordering::AcqRel);
             }
         });
-        Self { nets, rounds, is_over, thread }
+        Self { nets, programs, rounds, is_over, thread }
     }
 
     /// Three megabytes more, by this box.
@@ -179,6 +186,7 @@ impl<'a> Transfer<'a> {
         let (start, before) = (self.rounds.load(Ordering::Acquire), packets());
         wait_for(self.nets, why, || self.rounds.load(Ordering::Acquire) >= start + 4);
         assert!(packets() > before + 1000, "{why}: it goes another way");
+        self.programs.borrow_mut().go_on(why, || evidence(self.nets));
     }
 
     fn finish(self) {
@@ -193,7 +201,12 @@ fn sync(net: &Network, number: usize, peer: &str) -> [Running; 2] {
 }
 
 fn rules() -> String {
-    format!("set skip on y0\n{RULES}pass quick proto vrrp no state\n")
+    let programs = [("in", "b0"), ("out", "b1")].map(|(direction, interface)| {
+        format!(
+            "pass {direction} on {interface} proto tcp to any port {PORTS} flags S/SA keep state\n"
+        )
+    });
+    format!("set skip on y0\n{RULES}{}pass quick proto vrrp no state\n", programs.concat())
 }
 
 #[test]
@@ -217,9 +230,9 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     let _keepalived2 = Keepalived::new(&two, BACKUP);
     wait_until("both are ready", || [&one, &two].map(priority) == ["0", "0"]);
     wait_for_master(&one, &two, "the first one has the priority");
-    let transfer = Transfer::new([&one, &two]);
-    wait_for_the_same(&one, &two, "both have the connection");
+    let transfer = Transfer::new(test, [&one, &two]);
     transfer.goes_on(&one, "by the first one");
+    let states = wait_for_the_same(&one, &two, "both have the connections").len();
 
     // By plan, and back.
     one.printed(&["fw", "sync", "drain"]);
@@ -238,7 +251,7 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     assert!(is_master(&one) && !is_master(&two), "a cut link between them moves no address");
     link(&one, "up");
     wait_until("it is there again", || status(&one).out.is_live && status(&two).out.is_live);
-    assert_eq!(wait_for_the_same(&one, &two, "both have both").len(), 2);
+    assert_eq!(wait_for_the_same(&one, &two, "both have all").len(), states + 1);
 
     // The first one dies, with all that it had.
     for name in ["b0", "b1", "y0"] {
