@@ -4,7 +4,7 @@
  * of an end, the first answer, taken over from it. No packet that changes none of these does
  * anything here.
  *
- * The mark is in the record, which keeps it until a copy of it is taken (copy.h); a byte for 256
+ * The mark is in the record, which keeps it until a copy of it is taken (copy.h); a byte for 16
  * slots says where to look. Whoever looks sets the byte to 0 before; so it is written after the
  * mark, and whether or not it is there. (Where stores are not seen in their order, it may be missed
  * so; the control process looks everywhere from time to time.)

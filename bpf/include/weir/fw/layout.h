@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 19,
+	WEIR_FW_LAYOUT_VERSION = 20,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -64,8 +64,8 @@ enum weir_fw_constant {
 	WEIR_FW_RULE_NONE = 0xfffff,
 	/* Tags that states can keep: the numbers 1 to this. */
 	WEIR_FW_TAG_COUNT_MAX = 15,
-	/* Slots that one byte of `dirty_at` stands for: 256. */
-	WEIR_FW_DIRTY_SHIFT = 8,
+	/* Slots that one byte of `dirty_at` stands for: 16. */
+	WEIR_FW_DIRTY_SHIFT = 4,
 };
 
 /*
@@ -170,7 +170,7 @@ struct weir_fw_control {
 	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
 	__u32 sync_out;		/* WEIR_FW_SYNC_OUT_* */
 	__u32 sync_in;		/* WEIR_FW_SYNC_IN_* */
-	__u32 dirty_at;		/* a byte for 256 slots: not 0 if one may be DIRTY */
+	__u32 dirty_at;		/* a byte for 16 slots: not 0 if one may be DIRTY */
 	__u32 hot_unused[2];
 
 	/* Where the regions are. Set once. */

@@ -44,7 +44,7 @@ impl Firewall {
         })
     }
 
-    /// Takes the hints where marks may be: calls `each` with the number of every piece of 256 slots
+    /// Takes the hints where marks may be: calls `each` with the number of every piece of 16 slots
     /// that had one. What is marked from then on has a hint again.
     pub fn take_hints(&self, mut each: impl FnMut(u32)) {
         let region = &self.regions.dirty;

@@ -89,7 +89,7 @@ pub struct Regions {
     pub next_hops: Region,
     /// Kept routes: so many times [`KEPT_SET_COUNT`] of [`kept_set`] as there are CPUs.
     pub kept: Region,
-    /// Where states may be marked: a byte for 256 slots.
+    /// Where states may be marked: a byte for 16 slots.
     pub dirty: Region,
     /// States: a [`state`] for each slot.
     pub states: Region,

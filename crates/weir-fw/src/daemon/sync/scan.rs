@@ -9,8 +9,8 @@ use weir_bpf::firewall::layout::{self, Slots, state};
 
 /// Everything is looked at so often, whatever hints say, but while a bulk is under way.
 const FULL: Duration = Duration::from_secs(10);
-/// So many pieces of it in one look: what has changed does not wait for the rest.
-const FULL_PIECES: u32 = 256;
+/// So many slots of it in one look: what has changed does not wait for the rest.
+const FULL_SLOTS: u32 = 1 << 16;
 /// States that nobody has answered wait for so long.
 const YOUNG_TICKS: u32 = 60;
 /// And then so many of them are sent in one look.
@@ -145,7 +145,7 @@ impl Scanner {
         }
         if let Some(first) = self.everywhere {
             let all = u32::try_from(firewall.regions().dirty.bytes).unwrap_or(u32::MAX);
-            let end = first.saturating_add(FULL_PIECES).min(all);
+            let end = first.saturating_add(FULL_SLOTS / PIECE_SLOTS).min(all);
             self.pieces.extend(first..end);
             self.everywhere = (end < all).then_some(end);
         }
