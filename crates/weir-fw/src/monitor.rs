@@ -177,7 +177,7 @@ impl StagesLook {
 }
 
 /// Goes to the number of stages that is right now; where a program is missing for that, loads it
-/// first, while others have the engine.
+/// for the next look, while others have the engine.
 fn choose(shared: &Arc<Shared>) -> Result<(), String> {
     shared.engine().choose_stages(&shared.ways)?;
     if !shared.engine().take_program_due() {
@@ -187,7 +187,7 @@ fn choose(shared: &Arc<Shared>) -> Result<(), String> {
     if firewall.load_second_program().is_err() {
         shared.engine().note_program_refused();
     }
-    shared.engine().choose_stages(&shared.ways)
+    Ok(())
 }
 
 /// One look at interfaces and addresses.

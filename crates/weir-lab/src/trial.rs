@@ -543,7 +543,10 @@ impl<'a> Runner<'a> {
         offered_pps: f64,
     ) -> Result<Option<(String, u64)>, TrialError> {
         if !self.trial.traffic.kind.is_packets() {
-            return Ok(Some(("pause_us".to_owned(), rig.observed()?.delays.max_ns / 1000)));
+            let delays = rig.observed()?.delays;
+            // A client that was late itself has timed nothing.
+            let is_timed = delays.sample_count > 0;
+            return Ok(is_timed.then(|| ("pause_us".to_owned(), delays.max_ns / 1000)));
         }
         let lost = packets(ledger.lost_packets());
         let outage_us = (lost / offered_pps * 1e6) as u64;

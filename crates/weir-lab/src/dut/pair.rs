@@ -36,6 +36,8 @@ const SEEN: &str = "sync.jsonl";
 const PRIORITY_FILE: &str = "priority";
 const KEEPALIVED_CONFIG: &str = "keepalived.conf";
 const KEEPALIVED_PID: &str = "keepalived.pid";
+/// What has the second one take over.
+const TAKEOVER: &str = "takeover";
 const PRIORITIES: [u8; 2] = [150, 100];
 /// How often is looked how far behind the second one is.
 const LOOK: &str = "20ms";
@@ -54,6 +56,8 @@ struct Status {
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Out {
     is_live: bool,
+    /// States and ends of states.
+    sent_count: u64,
     lag_ms: u64,
     changes_per_second: u64,
     bytes_per_second: u64,
@@ -76,8 +80,12 @@ pub(crate) fn box_addresses(shared: &[String; 2], number: usize) -> [String; 2] 
 /// What runs beside both firewalls.
 pub(super) struct Pair {
     takeover: Option<Takeover>,
-    /// What it is, and the process.
-    processes: Vec<(&'static str, Box<dyn Process>)>,
+    /// What it is, on which of both, and the process.
+    processes: Vec<(&'static str, usize, Box<dyn Process>)>,
+    /// Bulks that the second one had when both were ready.
+    bulk_count: u64,
+    /// Bytes of looks before the measurement.
+    seen_bytes: u64,
 }
 
 impl Pair {
@@ -89,12 +97,13 @@ impl Pair {
     ) -> Result<Self, DutError> {
         let key = |host| weir.run(host, &["fw", "sync", "keygen", "--key", KEY], PATIENCE);
         let keys = [key(boxes[0])?, key(boxes[1])?];
-        let mut pair = Self { takeover: backup.takeover, processes: Vec::new() };
+        let (takeover, processes) = (backup.takeover, Vec::new());
+        let mut pair = Self { takeover, processes, bulk_count: 0, seen_bytes: 0 };
         let mut start = |what: &'static str, number: usize, words: &str| {
             let host = boxes[number];
             let line = format!("exec {words} >{what}.log 2>&1");
             let process = host.spawn(&line, &format!("{what}.{}.log", number + 1));
-            pair.processes.push((what, process.map_err(|error| weir.failed(error))?));
+            pair.processes.push((what, number, process.map_err(|error| weir.failed(error))?));
             Ok::<_, DutError>(())
         };
         let program = quote(&weir.path()?);
@@ -109,8 +118,8 @@ impl Pair {
             start("to", from, &format!("{program} fw sync to {at} {}", keyed(&keys[to])))?;
         }
         // What is printed goes to a file, and what is said to the log.
-        let look = format!("sh -c 'exec {program} fw sync status --every {LOOK} --json >{SEEN}'");
-        start("status", 0, &look)?;
+        let look = format!("exec {program} fw sync status --every {LOOK} --json >{SEEN}");
+        start("status", 0, &format!("sh -c {}", quote(&look)))?;
         if backup.takeover.is_some() {
             for (number, host) in boxes.into_iter().enumerate() {
                 let write = |name: &str, text: &str| {
@@ -150,6 +159,7 @@ impl Pair {
                 return Err(DutError::Cancelled);
             }
         }
+        self.bulk_count = status(weir, boxes[1])?.incoming.bulk_count;
         Ok(())
     }
 
@@ -165,10 +175,18 @@ impl Pair {
         Ok(is_missing.then(|| format!("VRRP has not given {} its addresses", boxes[0].name())))
     }
 
-    /// The name of a process that has ended.
+    /// The name of a process that has ended and should not have.
     fn ended(&mut self, weir: &Weir) -> Result<Option<&'static str>, DutError> {
-        for (what, process) in &mut self.processes {
-            if process.ended().map_err(|error| weir.failed(error))?.is_some() {
+        let takeover = self.takeover;
+        for (what, number, process) in &mut self.processes {
+            let ended = process.ended().map_err(|error| weir.failed(error))?;
+            let is_right = match *what {
+                TAKEOVER => ended.as_ref().is_none_or(|ended| ended.success),
+                // Where the first one has been asked to let go, it has.
+                "keepalived" => *number == 0 && takeover == Some(Takeover::Drain),
+                _ => false,
+            };
+            if ended.is_some() && !is_right {
                 return Ok(Some(what));
             }
         }
@@ -182,6 +200,8 @@ impl Pair {
         (switches, boxes): (&dyn Host, [&dyn Host; 2]),
         duration: Duration,
     ) -> Result<(), DutError> {
+        let size = weir.shell(boxes[0], &format!("wc -c <{SEEN}"), PATIENCE)?;
+        self.seen_bytes = size.trim().parse().unwrap_or(0);
         let Some(takeover) = self.takeover else { return Ok(()) };
         let wait = format!("sleep {:.3}", duration.as_secs_f64() / 2.0);
         let [inside, outside] = PORTS_OF_FIRST;
@@ -201,26 +221,38 @@ impl Pair {
                 vec![(switches, format!("{wait}; {cut}")), (boxes[1], format!("{wait}; {alone}"))]
             }
         };
-        for (host, line) in acts {
-            let process = host.spawn(&line, "takeover.log").map_err(|error| weir.failed(error))?;
-            self.processes.push(("takeover", process));
+        for (number, (host, line)) in acts.into_iter().enumerate() {
+            let log = format!("{TAKEOVER}.{}.log", number + 1);
+            let process = host.spawn(&line, &log).map_err(|error| weir.failed(error))?;
+            self.processes.push((TAKEOVER, number, process));
         }
         Ok(())
     }
 
     /// That both were in step, or that the second one has taken over.
-    pub(super) fn check(&self, weir: &Weir, boxes: [&dyn Host; 2]) -> Result<Check, DutError> {
-        let (passed, detail) = if self.takeover.is_some() {
-            match has_addresses(weir, boxes[1])? {
-                true => (true, "it has taken over"),
-                false => (false, "it has not taken over: VRRP has not given it the addresses"),
-            }
-        } else if status(weir, boxes[0])?.out.is_live {
-            (true, "it gets the states")
-        } else {
-            (false, "it gets no states: the session has ended")
+    pub(super) fn check(&mut self, weir: &Weir, boxes: [&dyn Host; 2]) -> Result<Check, DutError> {
+        let check = |passed, detail: &str| Check {
+            name: "weir-fw backup".to_owned(),
+            passed,
+            detail: detail.to_owned(),
         };
-        Ok(Check { name: "weir-fw backup".to_owned(), passed, detail: detail.to_owned() })
+        if let Some(what) = self.ended(weir)? {
+            let detail = format!("what runs beside it has ended: {what}; its log is an artefact");
+            return Ok(check(false, &detail));
+        }
+        if self.takeover.is_some() {
+            return Ok(match has_addresses(weir, boxes[1])? {
+                true => check(true, "it has taken over"),
+                false => check(false, "it has not taken over: VRRP has given it no address"),
+            });
+        }
+        if !status(weir, boxes[0])?.out.is_live {
+            return Ok(check(false, "it gets no states: the session has ended"));
+        }
+        Ok(match status(weir, boxes[1])?.incoming.bulk_count == self.bulk_count {
+            true => check(true, "it gets the states"),
+            false => check(false, "it had to get all states once more: the session was lost"),
+        })
     }
 
     /// How far behind the second one was while states changed, and how much was sent.
@@ -229,18 +261,21 @@ impl Pair {
         weir: &Weir,
         first: &dyn Host,
     ) -> Result<Vec<(&'static str, u64)>, DutError> {
-        let seen = weir.shell(first, &format!("cat {SEEN}"), PATIENCE)?;
+        // Until a takeover both are in step, and after it the lag is that of a lost session.
+        if self.takeover.is_some() {
+            return Ok(Vec::new());
+        }
+        let seen = format!("tail -c +{} {SEEN}", self.seen_bytes + 1);
+        let seen = weir.shell(first, &seen, PATIENCE)?;
         // The last line may not be whole.
         let looks = seen.lines().filter_map(|line| serde_json::from_str::<Status>(line).ok());
-        let busy: Vec<Out> =
-            looks.map(|look| look.out).filter(|out| out.changes_per_second > 0).collect();
-        Ok(busy_levels(&busy))
+        Ok(busy_levels(&looks.map(|look| look.out).collect::<Vec<_>>()))
     }
 
     /// Ends what runs.
     pub(super) fn stop(self, weir: &Weir) -> Result<(), DutError> {
         let mut result = Ok(());
-        for (_, mut process) in self.processes.into_iter().rev() {
+        for (.., mut process) in self.processes.into_iter().rev() {
             result = result.and(process.stop(STOP_PATIENCE).map_err(|error| weir.failed(error)));
         }
         result
@@ -267,8 +302,14 @@ fn has_addresses(weir: &Weir, host: &dyn Host) -> Result<bool, DutError> {
     Ok(SHARED_ADDRESSES.iter().all(|shared| shown.contains(&format!(" {shared}/32 "))))
 }
 
-/// The levels that looks at a status come to.
-fn busy_levels(busy: &[Out]) -> Vec<(&'static str, u64)> {
+/// The levels that looks at a status come to, of those in which something had been sent since the
+/// look before; none if there are none.
+fn busy_levels(looks: &[Out]) -> Vec<(&'static str, u64)> {
+    let is_busy = |pair: &&[Out]| pair[1].is_live && pair[1].sent_count > pair[0].sent_count;
+    let busy: Vec<Out> = looks.windows(2).filter(is_busy).map(|pair| pair[1]).collect();
+    if busy.is_empty() {
+        return Vec::new();
+    }
     let sorted = |value: fn(&Out) -> u64| {
         let mut values: Vec<u64> = busy.iter().map(value).collect();
         values.sort_unstable();
@@ -335,9 +376,10 @@ mod tests {
 
     #[test]
     fn levels_are_of_the_looks_in_which_states_changed() {
-        let looks: Vec<Out> = (1..=200)
+        let looks: Vec<Out> = (0..=200)
             .map(|lag_ms| Out {
                 is_live: true,
+                sent_count: lag_ms,
                 lag_ms,
                 changes_per_second: 1000,
                 bytes_per_second: 150_000,
@@ -347,6 +389,9 @@ mod tests {
         assert_eq!(levels[0], ("sync_lag_p99_ms", 199));
         assert_eq!(levels[1], ("sync_lag_max_ms", 200));
         assert_eq!(levels[3], ("sync_bytes_per_second", 150_000));
-        assert!(busy_levels(&[]).iter().all(|(_, value)| *value == 0));
+        // Nothing was sent in these.
+        let idle = [looks[0]; 3];
+        assert_eq!(busy_levels(&[&idle[..], &looks].concat()), levels);
+        assert!(busy_levels(&idle).is_empty() && busy_levels(&[]).is_empty());
     }
 }

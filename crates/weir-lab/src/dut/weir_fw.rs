@@ -437,7 +437,7 @@ impl DutDriver for WeirFw {
         });
         if self.pair.is_some() {
             let both = self.both(host)?;
-            checks.extend(self.pair.as_ref().map(|p| p.check(&self.weir, both)).transpose()?);
+            checks.extend(self.pair.as_mut().map(|p| p.check(&self.weir, both)).transpose()?);
         }
         let stats = self.stats(last, &STATS_AND_RULES)?;
         checks.push(self.rules_check(&stats, run));

@@ -42,24 +42,30 @@ pub(super) fn check(spec: &Spec, report: &mut Report) {
     }
 }
 
-/// Refuses traffic that the two firewalls of a takeover cannot have.
+/// Refuses traffic that two firewalls, or those of a takeover, cannot have.
 pub(super) fn check_traffics(spec: &Spec, series: &[Series], report: &mut Report) {
-    let Some(dut) = taken_over(spec).next() else { return };
-    for series in series.iter().filter(|series| series.dut.name == dut.name.text) {
+    for series in series {
+        let Some(backup) = series.dut.kind.backup() else { continue };
+        let Some(dut) = spec.duts.iter().find(|dut| dut.name.text == series.dut.name) else {
+            continue;
+        };
         let traffic = &series.traffic;
         let streams = traffic.streams.specs();
         let has_tags = streams.iter().any(|(stream, _)| !stream.tags.is_empty());
         let is_held = traffic.connect().is_some_and(|connect| connect.count.is_some());
-        let (what, help) = if streams.iter().any(|(stream, _)| stream.src.is_ipv6()) {
-            ("IPv4", "VRRP moves addresses of one kind; test IPv6 with another campaign")
-        } else if has_tags {
-            ("no VLAN tags", "leave `vlan` out of the traffic")
-        } else if is_held {
-            ("a traffic with a time", "leave `count` out: nothing is in its middle")
+        let takes_over = backup.takeover.is_some();
+        let (field, what, help) = if has_tags {
+            ("backup", "no VLAN tags", "leave `vlan` out of the traffic")
+        } else if takes_over && streams.iter().any(|(stream, _)| stream.src.is_ipv6()) {
+            let help = "VRRP moves addresses of one kind; test IPv6 with another campaign";
+            ("takeover", "IPv4", help)
+        } else if takes_over && is_held {
+            let help = "leave `count` out: nothing is in its middle";
+            ("takeover", "a traffic with a time", help)
         } else {
             continue;
         };
-        let message = format!("`takeover` needs {what}, unlike traffic `{}`", traffic.name);
+        let message = format!("`{field}` needs {what}, unlike traffic `{}`", traffic.name);
         report.error_help(&dut.name.span, message, help);
         return;
     }

@@ -329,7 +329,11 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
             }),
         ),
         title: with_names(&title, collections),
-        note: note(&items, &without, request.bars) + &left_out + &one_level + &ideal,
+        note: note(&items, request.bars)
+            + &not_drawn(&without, size)
+            + &left_out
+            + &one_level
+            + &ideal,
         body: Body::Lines(panels),
     })
 }
@@ -657,7 +661,7 @@ fn point(item: &Item<'_>, x: f64, bars: Bars) -> CurvePoint {
 }
 
 /// What points and bars are, over how many iterations, and what is not there.
-fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
+fn note(items: &[Item<'_>], bars: Bars) -> String {
     let counts = || items.iter().map(|i| i.summary.count);
     let (low, high) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
@@ -674,10 +678,13 @@ fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
         ),
         Bars::None => write!(note, "."),
     };
-    if !without.is_empty() {
-        let _ = write!(note, " Without a figure that counts: {}.", without.join(", "));
-    }
     note
+}
+
+/// The series that are not drawn, and why.
+fn not_drawn(without: &[&str], size: Option<&str>) -> String {
+    let why = size.map_or("Without a figure that counts", |_| "Their DUTs do not report it");
+    if without.is_empty() { String::new() } else { format!(" {why}: {}.", without.join(", ")) }
 }
 
 /// Every raw point of every series, in rows; those of several collections beside each other.

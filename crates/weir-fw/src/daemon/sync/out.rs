@@ -90,7 +90,8 @@ pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Re
     sender.firewall.tell_changes(false, false);
     sender.status.is_live = false;
     sender.status.bulk_percent = None;
-    sender.status.lag_ms = 0;
+    // Whoever gets them next gets all.
+    sender.pending.clear();
     sender.publish();
     ended
 }

@@ -36,16 +36,19 @@ pub(super) fn command(args: &StatusArgs) -> anyhow::Result<Outcome> {
 /// Shows it until somebody asks to stop.
 fn again_and_again(interval: Duration, is_json: bool) -> anyhow::Result<Outcome> {
     let cancel = signals::listen_alone()?;
-    let begin = cancel.now();
-    for look in 1.. {
+    let mut next = cancel.now();
+    loop {
         let status = local::status()?;
         let shown = if is_json { serde_json::to_string(&status)? } else { text(&status) };
         show(&format!("{shown}\n"))?;
-        if !cancel.sleep_until(begin + interval * look) {
-            break;
+        // Times that were missed are left out.
+        while next <= cancel.now() {
+            next += interval;
+        }
+        if !cancel.sleep_until(next) {
+            return Ok(Outcome::Done);
         }
     }
-    Ok(Outcome::Done)
 }
 
 fn show(text: &str) -> anyhow::Result<()> {

@@ -1,8 +1,10 @@
 //! Campaigns whose DUT has a second firewall: it gets the states, or takes over.
 
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::common::{Lab, can_run_lab, run, stderr, surroundings, trials, unless_starved};
+use crate::common::{Lab, can_run_lab, run, skipped, stderr, surroundings, trials, unless_starved};
 use crate::turns::alone;
 
 const SPEC: &str = r#"
@@ -122,6 +124,9 @@ fn takes_over(test: &str, takeover: &str, traffic: &str, pause: &str) {
     if !can_run_lab(test) {
         return;
     }
+    if Command::new("keepalived").arg("--version").output().is_err() {
+        return skipped(test, "keepalived is not installed");
+    }
     let _turn = alone();
     let before = surroundings();
     unless_starved(test, || {
@@ -130,7 +135,17 @@ fn takes_over(test: &str, takeover: &str, traffic: &str, pause: &str) {
         let trial = trial(&lab(&format!("{spec}{traffic}")))?;
         check(&trial, "it has taken over");
         assert_eq!(trial["ledger"]["residual_packets"], 0, "{trial:#}");
-        level(&trial, pause);
+        let Some(pause_us) = trial["levels"][pause].as_u64() else {
+            return Err(format!("the client was late itself: {:#}", trial["checks"]));
+        };
+        if takeover == "drain" && trial["ledger"]["drops"] != Value::Array(Vec::new()) {
+            return Err(trial["ledger"]["drops"].to_string());
+        }
+        // Half of the measurement comes after it.
+        assert!(pause_us > 0, "{trial:#}");
+        if pause_us >= 900_000 {
+            return Err(format!("nothing came through for {pause_us} µs"));
+        }
         Ok(())
     });
     assert_eq!(surroundings(), before, "something stayed behind");
