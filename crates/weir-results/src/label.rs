@@ -165,13 +165,34 @@ fn exponent_above(value: f64) -> i32 {
     (0..64).find(|&exponent| 2_f64.powi(exponent) >= value).unwrap_or(64)
 }
 
+/// Units, the largest first: how many make one, and its name.
+pub(crate) type Units = [(f64, &'static str); 3];
+
+/// What the name of a size ends with, what that is at the head of a column, and its units.
+const SIZE_SUFFIXES: [(&str, &str, Units); 5] = [
+    ("_bytes_per_second", " bytes per second", [(1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
+    ("_bytes", ", bytes", [(1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+    ("_ms", ", ms", [(1.0, "ms"); 3]),
+    ("_us", ", µs", [(1e6, "s"), (1e3, "ms"), (1.0, "µs")]),
+    ("_per_second", " per second", COUNTS),
+];
+const COUNTS: Units = [(1e6, "M"), (1e3, "k"), (1.0, "")];
+
+/// The name of what a DUT reports of itself, without its unit, and that.
+fn size_unit(name: &str) -> (&str, &'static str, Units) {
+    let of = |&(suffix, words, units)| Some((name.strip_suffix(suffix)?, words, units));
+    SIZE_SUFFIXES.iter().find_map(of).unwrap_or((name, "", COUNTS))
+}
+
+/// The units of what a DUT reports of itself.
+pub(crate) fn size_units(name: &str) -> Units {
+    size_unit(name).2
+}
+
 /// What a DUT reports of itself, at the head of a column: `index_size_bytes` is `Index size,
 /// bytes`.
 pub(crate) fn size_title(name: &str) -> String {
-    let units =
-        [("_bytes", ", bytes"), ("_ms", ", ms"), ("_us", ", µs"), ("_per_second", " per second")];
-    let of = |&(suffix, unit)| Some((name.strip_suffix(suffix)?, unit));
-    let (words, unit) = units.iter().find_map(of).unwrap_or((name, ""));
+    let (words, unit, _) = size_unit(name);
     let mut text = words.replace('_', " ");
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();

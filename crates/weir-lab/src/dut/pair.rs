@@ -117,10 +117,11 @@ impl Pair {
             start("serve", to, &serve)?;
             start("to", from, &format!("{program} fw sync to {at} {}", keyed(&keys[to])))?;
         }
-        // What is printed goes to a file, and what is said to the log.
-        let look = format!("exec {program} fw sync status --every {LOOK} --json >{SEEN}");
-        start("status", 0, &format!("sh -c {}", quote(&look)))?;
-        if backup.takeover.is_some() {
+        if backup.takeover.is_none() {
+            // What is printed goes to a file, and what is said to the log.
+            let look = format!("exec {program} fw sync status --every {LOOK} --json >{SEEN}");
+            start("status", 0, &format!("sh -c {}", quote(&look)))?;
+        } else {
             for (number, host) in boxes.into_iter().enumerate() {
                 let write = |name: &str, text: &str| {
                     host.write_file(name, text).map_err(|error| weir.failed(error))
@@ -200,9 +201,11 @@ impl Pair {
         (switches, boxes): (&dyn Host, [&dyn Host; 2]),
         duration: Duration,
     ) -> Result<(), DutError> {
-        let size = weir.shell(boxes[0], &format!("wc -c <{SEEN}"), PATIENCE)?;
-        self.seen_bytes = size.trim().parse().unwrap_or(0);
-        let Some(takeover) = self.takeover else { return Ok(()) };
+        let Some(takeover) = self.takeover else {
+            let size = weir.shell(boxes[0], &format!("wc -c <{SEEN}"), PATIENCE)?;
+            self.seen_bytes = size.trim().parse().unwrap_or(0);
+            return Ok(());
+        };
         let wait = format!("sleep {:.3}", duration.as_secs_f64() / 2.0);
         let [inside, outside] = PORTS_OF_FIRST;
         let acts = match takeover {
@@ -261,7 +264,7 @@ impl Pair {
         weir: &Weir,
         first: &dyn Host,
     ) -> Result<Vec<(&'static str, u64)>, DutError> {
-        // Until a takeover both are in step, and after it the lag is that of a lost session.
+        // Nobody looks: after a takeover the lag is that of a lost session.
         if self.takeover.is_some() {
             return Ok(Vec::new());
         }

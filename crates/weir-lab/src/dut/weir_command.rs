@@ -34,10 +34,7 @@ impl Weir {
         question: &[&str],
         patience: Duration,
     ) -> Result<Output, DutError> {
-        let program = self.path()?;
-        let argv: Vec<&str> =
-            std::iter::once(program.as_str()).chain(question.iter().copied()).collect();
-        self.execute(host, Program::Arguments(&argv), patience, true)
+        self.weir(host, question, patience, true)
     }
 
     /// The same of a command that puts something back: a request to stop does not end it.
@@ -47,10 +44,20 @@ impl Weir {
         words: &[&str],
         patience: Duration,
     ) -> Result<Output, DutError> {
+        self.weir(host, words, patience, false)
+    }
+
+    fn weir(
+        &self,
+        host: &dyn Host,
+        words: &[&str],
+        patience: Duration,
+        cancellable: bool,
+    ) -> Result<Output, DutError> {
         let program = self.path()?;
         let argv: Vec<&str> =
             std::iter::once(program.as_str()).chain(words.iter().copied()).collect();
-        self.execute(host, Program::Arguments(&argv), patience, false)
+        self.execute(host, Program::Arguments(&argv), patience, cancellable)
     }
 
     /// Runs it to a good end; what it prints.

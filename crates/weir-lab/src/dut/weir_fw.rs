@@ -173,12 +173,6 @@ impl WeirFw {
         boxes
     }
 
-    /// Both boxes, where there are two.
-    fn both<'h>(&self, host: &'h dyn Host) -> Result<[&'h dyn Host; 2], DutError> {
-        let two = <[&dyn Host; 2]>::try_from(boxes(host));
-        two.map_err(|_| self.weir.wrong("this testbed has no second firewall".to_owned()))
-    }
-
     fn stats(&self, host: &dyn Host, question: &[&str]) -> Result<Stats, DutError> {
         let printed = self.weir.run(host, question, ASK_TIMEOUT)?;
         serde_json::from_str(&printed).map_err(|error| {
@@ -259,6 +253,12 @@ impl WeirFw {
     }
 }
 
+/// Both machines of a DUT that has two.
+fn both<'h>(weir: &Weir, host: &'h dyn Host) -> Result<[&'h dyn Host; 2], DutError> {
+    let two = <[&dyn Host; 2]>::try_from(boxes(host));
+    two.map_err(|_| weir.wrong("this testbed has room for one firewall only".to_owned()))
+}
+
 /// The machines of the DUT: the only one, or the two that it consists of.
 fn boxes(host: &dyn Host) -> Vec<&dyn Host> {
     let boxes = host.boxes();
@@ -315,7 +315,7 @@ impl DutDriver for WeirFw {
             self.wait_for((one, host), deadline, cancel)?;
         }
         if let Some(backup) = self.backup {
-            let both = self.both(host)?;
+            let both = both(&self.weir, host)?;
             let pair = self.pair.insert(Pair::start(&self.weir, both, backup)?);
             let left = deadline.saturating_duration_since(Instant::now());
             pair.wait(&self.weir, both, left, cancel)?;
@@ -351,12 +351,8 @@ impl DutDriver for WeirFw {
     }
 
     fn measuring(&mut self, host: &dyn Host, duration: Duration) -> Result<(), DutError> {
-        if self.pair.is_none() {
-            return Ok(());
-        }
-        let both = self.both(host)?;
         let Some(pair) = &mut self.pair else { return Ok(()) };
-        pair.measuring(&self.weir, (host, both), duration)
+        pair.measuring(&self.weir, (host, both(&self.weir, host)?), duration)
     }
 
     fn is_taken_over(&self) -> bool {
@@ -435,9 +431,8 @@ impl DutDriver for WeirFw {
             passed: ended.is_none(),
             detail: ended.unwrap_or_else(|| "`weir fw run` runs".to_owned()),
         });
-        if self.pair.is_some() {
-            let both = self.both(host)?;
-            checks.extend(self.pair.as_mut().map(|p| p.check(&self.weir, both)).transpose()?);
+        if let Some(pair) = &mut self.pair {
+            checks.push(pair.check(&self.weir, both(&self.weir, host)?)?);
         }
         let stats = self.stats(last, &STATS_AND_RULES)?;
         checks.push(self.rules_check(&stats, run));

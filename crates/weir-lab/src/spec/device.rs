@@ -139,7 +139,7 @@ fn backup(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Backup> {
     let takeover = fields.text("takeover", report).and_then(|text| {
         let found = Takeover::ALL.into_iter().find(|takeover| takeover.name() == text.text);
         if found.is_none() {
-            let message = format!("{} is no reason to take over", quote(&text.text));
+            let message = format!("{} is not a kind of takeover", quote(&text.text));
             report.error_help(&text.span, message, "there are: drain, kill");
         } else if !is_there {
             let message = "`takeover` needs a second firewall: backup = true";

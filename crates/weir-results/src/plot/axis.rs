@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::collection::Unit;
+use crate::label::{self, Units};
 use crate::number::{self, Scale};
 
 /// From this ratio of the largest to the smallest position on, an axis is logarithmic unless it
@@ -79,9 +80,6 @@ pub struct Quantity {
     unit: Scale,
 }
 
-/// Units, the largest first: how many make one, and its name.
-type Units = [(f64, &'static str); 3];
-
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Measure {
@@ -111,19 +109,7 @@ impl Quantity {
     /// in which the largest of them is written.
     #[must_use]
     pub(crate) fn sizes(max: f64, name: &str) -> Self {
-        let names = if name.ends_with("_ms") {
-            ["ms"; 3]
-        } else if name.ends_with("_us") {
-            ["s", "ms", "µs"]
-        } else if name.ends_with("_bytes_per_second") {
-            ["MB/s", "kB/s", "B/s"]
-        } else if name.ends_with("_bytes") {
-            ["MB", "kB", "B"]
-        } else {
-            ["M", "k", ""]
-        };
-        let of = if names[0] == names[2] { [1.0; 3] } else { [1e6, 1e3, 1.0] };
-        let units = [(of[0], names[0]), (of[1], names[1]), (of[2], names[2])];
+        let units = label::size_units(name);
         Self { measure: Measure::Size(units), unit: Scale::suited(max, units) }
     }
 

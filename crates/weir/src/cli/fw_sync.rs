@@ -8,11 +8,10 @@ use clap::{Args, Subcommand};
 use weir_wire::units::parse_duration;
 
 use super::JsonFlag;
+use super::queues::interval;
 
 /// Where a firewall's key is.
 const KEY_FILE: &str = "/etc/weir/sync.key";
-/// The shortest time between two looks at a status.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) const SYNC_HELP: &str = "\
 What pfsync does for pf: a second firewall has the states of this one, and takes over without a
@@ -203,15 +202,6 @@ pub(crate) struct TrackArgs {
     /// How long to wait for another firewall's states before becoming ready without them.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     pub(crate) alone_after: Duration,
-}
-
-/// A time between two looks.
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = parse_duration(text).map_err(|error| error.to_string())?;
-    if interval < INTERVAL_MIN {
-        return Err(format!("`{text}` is less than 10 ms, which would keep the daemon busy"));
-    }
-    Ok(interval)
 }
 
 /// An interface of the other firewall, and its name here.

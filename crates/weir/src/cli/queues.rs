@@ -65,10 +65,12 @@ pub(crate) struct QueuesArgs {
     pub(crate) json: JsonFlag,
 }
 
-/// Drivers refresh what a card counts itself a few times a second at most.
+/// Drivers refresh what a card counts itself a few times a second at most, and a daemon that is
+/// asked more often does little else.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// A time between two looks.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     if interval < INTERVAL_MIN {
         return Err(format!("an interval must be at least {INTERVAL_MIN:?}"));

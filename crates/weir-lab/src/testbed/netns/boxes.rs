@@ -59,12 +59,8 @@ impl Boxes {
         backup: Backup,
         name: &dyn Fn(&str) -> String,
     ) -> Result<Self, TestbedError> {
-        let roles = Self::roles(Some(backup));
-        let made =
-            roles.iter().map(|role| namespace(&name(role))).collect::<Result<Vec<_>, _>>()?;
-        let mut made = made.into_iter().rev();
-        let second = made.next().ok_or_else(|| TestbedError::new("there is no second firewall"))?;
-        Ok(Self { first: made.next(), second })
+        let first = backup.takeover.map(|_| namespace(&name("first"))).transpose()?;
+        Ok(Self { first, second: namespace(&name("second"))? })
     }
 
     /// Whether both are behind switches.

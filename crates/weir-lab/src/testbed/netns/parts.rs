@@ -270,13 +270,12 @@ impl Parts {
             {
                 neighbours(end.netns, end.device, &port.dut_addresses, mac)?;
             }
-            routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
-            return routes(&self.sink, right.device, &left.networks, &right.dut_addresses);
+        } else {
+            join(&generator, &inward, links)?;
+            join(&outward, &sink, links)?;
+            routes(dut, &inward.addressed(), &left.networks, &left.addresses)?;
+            routes(dut, &outward.addressed(), &right.networks, &right.addresses)?;
         }
-        join(&generator, &inward, links)?;
-        join(&outward, &sink, links)?;
-        routes(dut, &inward.addressed(), &left.networks, &left.addresses)?;
-        routes(dut, &outward.addressed(), &right.networks, &right.addresses)?;
         routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
         routes(&self.sink, right.device, &left.networks, &right.dut_addresses)
     }
