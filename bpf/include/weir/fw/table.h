@@ -192,14 +192,15 @@ static __noinline __u32 weir_slot_take(void)
 			return slot;
 		}
 	}
-	if (weir_read_once(control->fresh_count) >= weir_read_once(control->overflow_ready))
-		return 0;
-	slot = __sync_fetch_and_add(&control->fresh_count, 1);
-	if (slot >= weir_read_once(control->overflow_ready)) {
-		__sync_fetch_and_sub(&control->fresh_count, 1);
-		return 0;
+	/* Memory may come meanwhile: the count never passes what is there, not for a moment. */
+	for (i = weir_fw_bound(WEIR_STATE_LIST_SPIN_MAX); i && weir_fw_may_loop; i--) {
+		slot = weir_read_once(control->fresh_count);
+		if (slot >= weir_read_once(control->overflow_ready))
+			return 0;
+		if (__sync_val_compare_and_swap(&control->fresh_count, slot, slot + 1) == slot)
+			return control->bucket_count + slot;
 	}
-	return control->bucket_count + slot;
+	return 0;
 }
 
 /* Gives an overflow slot back. One that cannot be is lost until the table is made anew. */

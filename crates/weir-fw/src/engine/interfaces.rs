@@ -421,6 +421,10 @@ impl Interfaces {
     /// Exits follow: an interface that has another one's slot gets its exit when no packet is on
     /// its way to the other one any more.
     pub(super) fn publish(&self, firewall: &Firewall) {
+        if self.forbids_two().is_some() {
+            // Before it has a slot, without which nothing that comes by it is staged.
+            firewall.leave_second_stage();
+        }
         let are_changed = self.close_exits(firewall);
         let mut ifslots = vec![0_u8; IFINDEX_COUNT_MAX as usize];
         for (number, slot) in self.slots.iter().enumerate().skip(1) {
@@ -436,20 +440,29 @@ impl Interfaces {
             }
             firewall.arena().write(at, &self.record(number, known));
         }
-        firewall.arena().write(firewall.regions().ifslots.at, &ifslots);
+        let ifslots_at = firewall.regions().ifslots.at;
+        let mut are_over = true;
         if are_changed {
-            // Next hops have slots.
+            // What has gone, first: next hops have slots.
+            let mut before = vec![0_u8; ifslots.len()];
+            firewall.arena().read(ifslots_at, &mut before);
+            let stays: Vec<u8> = ifslots
+                .iter()
+                .zip(&before)
+                .map(|(now, before)| if now == before { *now } else { 0 })
+                .collect();
+            firewall.arena().write(ifslots_at, &stays);
             super::renew_next_hops(firewall);
             // Without the wait for this an exit stays closed; see `lacks_exit`.
-            if firewall.wait_for_polls().is_err() {
-                return;
-            }
+            are_over = firewall.wait_for_polls().is_ok();
         }
-        // Until the second stage's program is loaded, there are none. What fails is an interface
-        // that has just gone, or is why there is one stage.
-        if firewall.has_second_program() {
+        // Before any packet can be on its way to one. Until the second stage's program is loaded,
+        // there are none. What fails is an interface that has just gone, or is why there is one
+        // stage.
+        if are_over && firewall.has_second_program() {
             let _ = self.lacks_exit(firewall);
         }
+        firewall.arena().write(ifslots_at, &ifslots);
     }
 
     /// The interface that a slot's exit belongs to.

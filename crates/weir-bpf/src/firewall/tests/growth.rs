@@ -268,3 +268,60 @@ fn lasting_are_all_there(table: &Table) {
         assert_eq!(hits(table, &flows), LASTING);
     }
 }
+
+/// What is taken meanwhile is what has memory, and each slot is one record's.
+#[test]
+fn memory_comes_while_packets_take_it() {
+    /// Slots that get memory at a time: few, so that packets run out of them again and again.
+    const STEP: u32 = 8;
+    const FIRST: Slots = Slots { bucket_count: 16, overflow_count: STEP };
+    const LAST: Slots = Slots { bucket_count: 1024, overflow_count: 4000 };
+    let Some(table) = table_that_grows(LAST, FIRST, 100_000) else { return };
+    let firewall = &table.firewall;
+    let flags = layout::CONTROL_ENABLED | layout::CONTROL_TRANSLATED;
+    firewall.arena().write32(control::FLAGS, flags);
+    let is_done = AtomicBool::new(false);
+    let (mut inserts, mut refused) = (0, 0);
+    thread::scope(|scope| {
+        let _stops = Stops([&is_done, &is_done]);
+        let threads: Vec<_> = (0..3_u32)
+            .map(|number| {
+                let (table, is_done) = (&table, &is_done);
+                scope.spawn(move || {
+                    let (mut inserts, mut refused, mut port) = (0, 0, 0);
+                    while !is_done.load(Ordering::Relaxed) {
+                        port += 1;
+                        let flows = flows(table, number == 1, false)
+                            .set("count", 8)
+                            .set("packet.src_port", u64::from(number) << 12 | port & 0xfff);
+                        let redirect = if number == 2 { 0x5a00_0000 } else { 0 };
+                        let answer = table.call(&flows.set("redirect", redirect));
+                        inserts += answer.get("inserts");
+                        refused += answer.drops("memory");
+                    }
+                    (inserts, refused)
+                })
+            })
+            .collect();
+        for overflow_count in (FIRST.overflow_count..=LAST.overflow_count).step_by(STEP as usize) {
+            // Buckets are split where there is a slot for what moves, and joined again.
+            let bucket_count = FIRST.bucket_count + overflow_count / 4 % 500;
+            firewall.extend(Slots { bucket_count, overflow_count }).unwrap();
+            firewall.resize(bucket_count).unwrap();
+            while firewall.overflow_used() < overflow_count {
+                thread::yield_now();
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+        for thread in threads {
+            let (made, not_made) = thread.join().unwrap();
+            inserts += made;
+            refused += not_made;
+        }
+    });
+    assert!(refused > 0, "they ran out of slots");
+    assert_eq!(firewall.overflow_used(), LAST.overflow_count);
+    let found = audit(firewall);
+    assert_eq!(found.live, inserts);
+    assert!(found.ipv6 > 0 && found.aliases > 0, "{found:?}");
+}

@@ -263,6 +263,8 @@ fn stages_change_under_load_and_nothing_leaks() {
     assert!(rig.dropped(0, IN, "match") + lost >= sent / 2, "all that is blocked was dropped");
     assert!(through <= sent / 2 && through + lost >= sent / 2, "{through} of {sent}, {lost} lost");
     wait_for_arrivals(&arrived, through, "what was let through, alone");
+    let searches = rig.table_counter(table::SEARCHES);
+    assert_eq!(searches + lost, sent, "each is looked for once, or lost before that");
     let staged = rig.table_counter(table::STAGED_PACKETS);
     assert!(staged > 0 && staged < sent / 2, "some were staged, and some were not: {staged}");
 }

@@ -141,11 +141,11 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
     }
 }
 
-/// How many states a firewall is to have room for. The series that are compared over their numbers
-/// of flows have the same table, and new states find room for all that a sample can make.
+/// How many states a firewall is to have room for. New states find room for all that a sample can
+/// make.
 fn room(settings: &Settings, figure: &Figure) -> u64 {
     match figure.load {
-        Load::Walk(SOME) => DEFAULT_LIMIT,
+        Load::Walk(FEW | SOME) => DEFAULT_LIMIT,
         Load::WalkInRoom(_) => settings.scaled(ROOMY).max(DEFAULT_LIMIT),
         Load::Walk(MOST) => settings.scaled(MOST + MOST / 5).max(DEFAULT_LIMIT),
         Load::Walk(_) => settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT),
