@@ -10,6 +10,7 @@
 #include <weir/connect.h>
 #include <weir/fault.h>
 #include <weir/fw/classify.h>
+#include <weir/fw/defer.h>
 #include <weir/fw/event.h>
 #include <weir/fw/exchange.h>
 #include <weir/fw/fragment.h>
@@ -67,6 +68,7 @@ WEIR_STRUCT(weir_fw_rule_counters);
 WEIR_STRUCT(weir_fw_log_record);
 WEIR_STRUCT(weir_fw_event);
 WEIR_STRUCT(weir_fw_change);
+WEIR_STRUCT(weir_fw_deferred);
 WEIR_STRUCT(weir_fw_sweep);
 WEIR_STRUCT(weir_fw_fragments);
 WEIR_STRUCT(weir_fw_counted_key);

@@ -5,8 +5,9 @@
  */
 #include <weir/vmlinux.h>
 #include <bpf/bpf_helpers.h>
+#include <weir/fw/defer.h> /* the loader wants all rings */
 #include <weir/fw/error.h>
-#include <weir/fw/fragment.h> /* the loader wants all tables */
+#include <weir/fw/fragment.h> /* and tables */
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/stage.h> /* and all exits */

@@ -18,6 +18,7 @@ mod arena;
 mod attach;
 pub mod copies;
 mod counted;
+pub mod deferred;
 mod fragments;
 mod hook;
 mod index;
@@ -49,7 +50,7 @@ pub use self::hook::TcxError;
 pub use self::index::Still;
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
-pub use self::log::{EventReader, LogReader, Overload, OverloadReader};
+pub use self::log::{DeferredReader, EventReader, LogReader, Overload, OverloadReader};
 pub use self::rehearsal::Rehearsal;
 pub use self::stages::Stages;
 pub use self::tcx::Framing;
@@ -62,12 +63,14 @@ const INGRESS: &str = "weir_fw_ingress";
 const SECOND: &str = "weir_fw_second";
 const SWEEP: &str = "weir_fw_sweep";
 const REHEARSAL: &str = "weir_fw_rehearsal";
+const DEFERRED: &str = "weir_fw_deferred";
 const ARENA_MAP: &str = "weir_arena";
 const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
 const OVERLOADS_MAP: &str = "weir_overloads";
 const EVENTS_MAP: &str = "weir_events";
 const CHANGES_MAP: &str = "weir_changes";
+const DEFERRED_MAP: &str = "weir_deferred";
 const SOURCES_MAP: &str = "weir_sources";
 const COUNTED_MAP: &str = "weir_counted";
 const FRAGMENTS_MAP: &str = "weir_fragments";
@@ -88,6 +91,7 @@ pub struct Firewall {
     overloads: MapHandle,
     events: MapHandle,
     changes: MapHandle,
+    deferred: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,

@@ -6,6 +6,7 @@
 #define WEIR_FW_INGRESS_H
 
 #include <weir/fw/clock.h>
+#include <weir/fw/defer.h>
 #include <weir/fw/family_ingress.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/forward.h>
@@ -102,6 +103,8 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	d = &scratch->decision;
 	if (weir_proxy_is_asked(p, d))
 		return weir_proxy_greet_ingress(ctx, p);
+	if (weir_defer_is_due(p, d) && weir_defer(ctx, p))
+		return XDP_DROP;
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->flags & WEIR_PACKET_TRANSLATED)
 		weir_fw_recall_ingress(ctx, p);
@@ -574,7 +577,7 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 
 /*
  * The longer way, for every packet that the quick one is not for. A function of its own, so that
- * neither has the other's stack. `flags` are WEIR_PACKET_SECOND or nothing.
+ * neither has the other's stack. `flags` are those that the packet has before it is looked at.
  */
 static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 {

@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 20,
+	WEIR_FW_LAYOUT_VERSION = 21,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -171,7 +171,8 @@ struct weir_fw_control {
 	__u32 sync_out;		/* WEIR_FW_SYNC_OUT_* */
 	__u32 sync_in;		/* WEIR_FW_SYNC_IN_* */
 	__u32 dirty_at;		/* a byte for 16 slots: not 0 if one may be DIRTY */
-	__u32 hot_unused[2];
+	__u32 defers;		/* answers may come before their states: defer.h */
+	__u32 hot_unused;
 
 	/* Where the regions are. Set once. */
 	__u32 counters_at;	/* struct weir_fw_cpu for each possible CPU */
@@ -579,6 +580,8 @@ struct weir_fw_table_counters {
 	__u64 events_lost;	/* ends of states with `pflow` that found no room in the ring */
 	__u64 uncounted;	/* no room for counters of another entry of a table */
 	__u64 sync_lost;	/* ends of states that were sent, without room in the ring */
+	__u64 deferred;		/* answers that waited for their states */
+	__u64 defer_lost;	/* those that would have, without room for them */
 };
 
 struct weir_fw_cpu {

@@ -51,6 +51,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_MERGED = 1 << 25,	     /* segments in one (GSO): longer than the MTU */
 	WEIR_PACKET_ROUTED = 1 << 26,	     /* its gateway is a rule's, and in no state */
 	WEIR_PACKET_PROXIED = 1 << 27,	     /* a SYN, made of an ACK with this `ack`: proxy.h */
+	WEIR_PACKET_DEFERRED = 1 << 28,	     /* it has waited for its state: defer.h */
 };
 
 struct weir_fw_packet {

@@ -298,6 +298,17 @@ int weir_fw_second(struct xdp_md *ctx)
 }
 
 /*
+ * A packet that has waited for its state (defer.h), in a test run of the control process. Never
+ * attached.
+ */
+SEC("xdp")
+int weir_fw_deferred(struct xdp_md *ctx)
+{
+	weir_uses_arena();
+	return weir_fw_receive_any(ctx, WEIR_PACKET_DEFERRED | WEIR_PACKET_STAY);
+}
+
+/*
  * Both, one after the other: for test runs, of which the kernel makes none with a device's program.
  * Never attached.
  */

@@ -12,8 +12,9 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP,
-    Firewall, INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, attached_names,
+    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, DEFERRED_MAP, EVENTS_MAP, EXITS_MAP,
+    FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP,
+    attached_names,
 };
 use super::{attach, layout, load, tcx};
 use crate::object::LoadError;
@@ -195,6 +196,8 @@ impl Firewall {
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let events = take(&maps, EVENTS_MAP)?.ok_or(AdoptError::Damaged("no ring of events"))?;
         let changes = take(&maps, CHANGES_MAP)?.ok_or(AdoptError::Damaged("no ring of changes"))?;
+        let deferred =
+            take(&maps, DEFERRED_MAP)?.ok_or(AdoptError::Damaged("no ring of what waits"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
@@ -221,6 +224,7 @@ impl Firewall {
             overloads,
             events,
             changes,
+            deferred,
             sources,
             counted,
             fragments,

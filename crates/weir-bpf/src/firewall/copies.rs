@@ -47,10 +47,15 @@ impl Firewall {
     /// Takes the hints where marks may be: calls `each` with the number of every piece of 16 slots
     /// that had one. What is marked from then on has a hint again.
     pub fn take_hints(&self, mut each: impl FnMut(u32)) {
-        let region = &self.regions.dirty;
-        let words = u32::try_from(region.bytes.div_ceil(8)).unwrap_or(0);
-        for index in 0..words {
-            let word = self.arena.word64(region.at + index * 8);
+        /// Slots of a word of eight hints.
+        const SLOTS: u32 = 8 << layout::DIRTY_SHIFT;
+        let (behind, ready) = (self.regions.sizes.bucket_count, self.ready());
+        let buckets = 0..ready.bucket_count.div_ceil(SLOTS);
+        // They may begin in the last word of the buckets.
+        let overflow =
+            (behind / SLOTS).max(buckets.end)..(behind + ready.overflow_count).div_ceil(SLOTS);
+        for index in buckets.chain(overflow) {
+            let word = self.arena.word64(self.regions.dirty.at + index * 8);
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }

@@ -11,9 +11,9 @@ use weir_wire::random::splitmix64;
 use super::index::Moving;
 use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, EVENTS_MAP, EXITS_MAP, FRAGMENTS_MAP,
-    Firewall, INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP,
-    SWEEP, layout, tcx,
+    ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, DEFERRED, DEFERRED_MAP, EVENTS_MAP,
+    EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP,
+    REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout, tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -140,6 +140,8 @@ impl Firewall {
         events.map_err(FirewallError::Renew)?;
         let changes = self.change_reader().and_then(|mut ring| ring.read(Duration::ZERO));
         changes.map_err(FirewallError::Renew)?;
+        let deferred = self.deferred_reader().and_then(|mut ring| ring.read(Duration::ZERO));
+        deferred.map_err(FirewallError::Renew)?;
         Ok(())
     }
 }
@@ -170,6 +172,7 @@ struct Programs {
     overloads: MapHandle,
     events: MapHandle,
     changes: MapHandle,
+    deferred: MapHandle,
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,
@@ -186,6 +189,7 @@ impl Programs {
             overloads: object.map(OVERLOADS_MAP, 0)?,
             events: object.map(EVENTS_MAP, 0)?,
             changes: object.map(CHANGES_MAP, 0)?,
+            deferred: object.map(DEFERRED_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
             counted: object.map(COUNTED_MAP, super::counted::VALUE_BYTES)?,
             fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
@@ -202,6 +206,7 @@ impl Programs {
             overloads,
             events,
             changes,
+            deferred,
             sources,
             counted,
             fragments,
@@ -220,6 +225,7 @@ impl Programs {
             overloads,
             events,
             changes,
+            deferred,
             sources,
             counted,
             fragments,
@@ -248,7 +254,7 @@ pub(super) fn prepare(
     address: u64,
 ) -> libbpf_rs::Result<()> {
     for mut program in opened.progs_mut() {
-        let mut late = tcx::LATE.iter().chain(&[SECOND, REHEARSAL]);
+        let mut late = tcx::LATE.iter().chain(&[SECOND, DEFERRED, REHEARSAL]);
         if late.any(|name| program.name() == *name) {
             program.set_autoload(false);
         }

@@ -1,5 +1,5 @@
 //! Reads the ring buffers into which programs write records: logged packets, overloaded sources,
-//! states that ended.
+//! states that ended, answers that wait for their states.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
+use super::deferred::Deferred;
 use super::layout::source_overload;
 use super::{Firewall, sources};
 
@@ -22,6 +23,10 @@ pub struct OverloadReader(Reader);
 /// The reading end of the ring buffer of states that ended; there may be one at a time.
 #[derive(Debug)]
 pub struct EventReader(Reader);
+
+/// The reading end of the ring buffer of answers that wait; there may be one at a time.
+#[derive(Debug)]
+pub struct DeferredReader(Reader);
 
 #[derive(Debug)]
 struct Reader {
@@ -79,6 +84,14 @@ impl Firewall {
         Reader::open(&self.changes).map(EventReader)
     }
 
+    /// Opens the ring buffer of answers that wait for their states.
+    ///
+    /// # Errors
+    /// What the system returned when the buffer was mapped.
+    pub fn deferred_reader(&self) -> io::Result<DeferredReader> {
+        Reader::open(&self.deferred).map(DeferredReader)
+    }
+
     /// Opens the ring buffer of states that ended.
     ///
     /// # Errors
@@ -96,6 +109,17 @@ impl EventReader {
     /// What the system returned; an interrupted wait is no error.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
         self.0.read(timeout)
+    }
+}
+
+impl DeferredReader {
+    /// The frames that have come, waiting for the first one for at most `timeout`.
+    ///
+    /// # Errors
+    /// What the system returned; an interrupted wait is no error.
+    pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Deferred>> {
+        let records = self.0.read(timeout)?;
+        Ok(records.iter().filter_map(|record| Deferred::read(record)).collect())
     }
 }
 

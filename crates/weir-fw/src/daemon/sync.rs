@@ -2,6 +2,7 @@
 //! served by its thread. It never opens a connection, and knows of no keys: who asks for a session
 //! carries its bytes to the other firewall.
 
+mod deferred;
 mod incoming;
 mod out;
 mod pipe;
@@ -27,8 +28,8 @@ pub(super) fn place<'a>(
     direction: &SyncDirection,
 ) -> Result<Place<'a>, String> {
     let (place, way) = match direction {
-        SyncDirection::Out => (shared.sessions.out.take(), "to"),
-        SyncDirection::In(_) => (shared.sessions.incoming.take(), "from"),
+        SyncDirection::Out { .. } => (shared.sessions.out.take(), "to"),
+        SyncDirection::In { .. } => (shared.sessions.incoming.take(), "from"),
     };
     place.ok_or_else(|| {
         format!("states go {way} another firewall already: there is one session at a time")
@@ -43,16 +44,18 @@ pub(super) fn run(
     first: &[u8],
 ) {
     let ended = match direction {
-        SyncDirection::Out => out::run(shared, stream, first),
-        SyncDirection::In(interfaces) => incoming::run(shared, interfaces, stream, first),
+        SyncDirection::Out { defers } => out::run(shared, *defers, stream, first),
+        SyncDirection::In { interfaces, defers } => {
+            incoming::run(shared, interfaces, *defers, stream, first)
+        }
     };
     let Err(failure) = ended else { return };
     let way = match direction {
-        SyncDirection::Out => {
+        SyncDirection::Out { .. } => {
             shared.sessions.out.status().last_error = Some(failure.clone());
             "to"
         }
-        SyncDirection::In(_) => {
+        SyncDirection::In { .. } => {
             shared.sessions.incoming.status().last_error = Some(failure.clone());
             "from"
         }
@@ -65,6 +68,7 @@ pub(super) fn run(
 pub(super) fn end_left(shared: &Arc<Shared>) {
     let firewall = Arc::clone(shared.engine().firewall());
     firewall.tell_changes(false, false);
+    firewall.defer(false);
     let word = firewall.arena().read32(control::SYNC_IN);
     if word & layout::SYNC_IN_LIVE == 0 {
         return;

@@ -64,6 +64,10 @@ pub struct TableTotals {
     pub uncounted_count: u64,
     /// Ends of states that another firewall has, and that found no room.
     pub sync_lost_count: u64,
+    /// Answers that waited for states of another firewall.
+    pub deferred_packets: u64,
+    /// Those that would have, and found no room.
+    pub defer_lost_packets: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
     pub limits: [u64; limit::COUNT],
 }
@@ -190,6 +194,8 @@ impl TableTotals {
             (&mut self.events_lost_count, table::EVENTS_LOST),
             (&mut self.uncounted_count, table::UNCOUNTED),
             (&mut self.sync_lost_count, table::SYNC_LOST),
+            (&mut self.deferred_packets, table::DEFERRED),
+            (&mut self.defer_lost_packets, table::DEFER_LOST),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
         all

@@ -179,6 +179,8 @@ impl Engine {
             "log_lost_count": table.log_lost_count,
             "pflow": self.flow_counters.value(table.events_lost_count),
             "sync": self.sync_counters.value(table.sync_lost_count),
+            "deferred_packets": table.deferred_packets,
+            "defer_lost_packets": table.defer_lost_packets,
             "uncounted_packets": table.uncounted_count,
         });
         if let Some(rules) = rules {
@@ -379,6 +381,8 @@ pub fn stats_text(value: &Value) -> String {
     for (name, key, _) in super::EXCHANGED {
         put(&format!("sync: {name}"), number(&value["sync"][key]));
     }
+    put("sync: answers waited", number(&value["deferred_packets"]));
+    put("sync: no room to wait", number(&value["defer_lost_packets"]));
     for (name, key) in [
         ("searches", "searches_count"),
         ("inserts", "inserts_count"),

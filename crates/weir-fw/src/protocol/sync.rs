@@ -11,9 +11,16 @@ pub type Names = BTreeMap<String, String>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncDirection {
-    Out,
-    /// With the interfaces of the other firewall that have other names here.
-    In(Names),
+    Out {
+        /// States are sent before anybody has answered: the answer may come to the other firewall.
+        defers: bool,
+    },
+    In {
+        /// The interfaces of the other firewall that have other names here.
+        interfaces: Names,
+        /// Answers that come before their states wait for them.
+        defers: bool,
+    },
 }
 
 /// How both directions are.
@@ -75,6 +82,8 @@ pub struct SyncInStatus {
     pub lag_ms: u64,
     /// Whether a bulk is under way.
     pub is_bulk: bool,
+    /// Whether answers that come before their states wait for them.
+    pub is_deferring: bool,
     /// How many states it has, as the other firewall says; 0: none is under way.
     pub bulk_state_count: u64,
     /// Bulks that came to the end.

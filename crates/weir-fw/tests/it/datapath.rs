@@ -7,6 +7,7 @@ mod rules;
 
 mod answers;
 mod counted;
+mod defer;
 mod entry;
 mod family;
 mod flips;

@@ -44,7 +44,8 @@ do 5 seconds without an answer while nothing is sent. Each new connection begins
 
 Examples:
   sudo weir fw sync to 192.0.2.2:7467 --peer ed25519:52…
-  sudo weir fw sync to '[2001:db8::2]:7467' --bind 2001:db8::1 --peer /etc/weir/sync.peers";
+  sudo weir fw sync to '[2001:db8::2]:7467' --bind 2001:db8::1 --peer /etc/weir/sync.peers
+  sudo weir fw sync to 192.0.2.2:7467 --peer ed25519:52… --defer";
 
 const SERVE_HELP: &str = "\
 Runs until Ctrl-C or SIGTERM. One firewall's states come at a time; if the same one connects again,
@@ -157,6 +158,10 @@ pub(crate) struct ToArgs {
     /// Connect from this address.
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<IpAddr>,
+    /// Send new states before anybody has answered, because answers come to the other firewall
+    /// where serve --defer has them wait. A flood of new flows then goes to it, too.
+    #[arg(long)]
+    pub(crate) defer: bool,
 }
 
 /// `weir fw sync serve`.
@@ -171,6 +176,11 @@ pub(crate) struct ServeArgs {
     /// several.
     #[arg(long = "interface", value_name = "THEIRS=OURS", value_parser = renamed)]
     pub(crate) interfaces: Vec<(String, String)>,
+    /// Have what the rules block on its way in, and what may answer a packet that went by the other
+    /// firewall, wait 5 ms for its state, and judge it then. For paths that are not symmetric; the
+    /// other firewall's to needs --defer.
+    #[arg(long)]
+    pub(crate) defer: bool,
 }
 
 /// `weir fw sync status`.

@@ -83,7 +83,7 @@ fn to(args: &ToArgs) -> anyhow::Result<Outcome> {
         host: &args.host,
         bind: args.bind,
         trust: &trust::Caller::new(&key, peers)?,
-        firewall: &Daemon(SyncDirection::Out),
+        firewall: &Daemon(SyncDirection::Out { defers: args.defer }),
         voice: &tell,
         stop: &|| cancel.signal().is_some(),
     };
@@ -109,7 +109,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let (key, peers) = keys(&args.trust)?;
     let cancel = signals::listen_alone()?;
     let trust = trust::Listener::new(&key, peers)?;
-    let firewall = Daemon(SyncDirection::In(names(&args.interfaces)?));
+    let interfaces = names(&args.interfaces)?;
+    let firewall = Daemon(SyncDirection::In { interfaces, defers: args.defer });
     let stop = || cancel.signal().is_some();
     let server = serve::Server::new(args.listen, &trust, &firewall, &tell, &stop)?;
     tell(&format!("listening at {}", server.address()?));

@@ -1,5 +1,6 @@
 //! The firewall as a whole: a box between two namespaces, real TCP through it, and pfctl.
 
+mod asymmetric;
 mod badline;
 mod changes;
 mod control;

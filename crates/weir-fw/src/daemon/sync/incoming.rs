@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use weir_bpf::firewall::restore::{Import, Outcome, Restored};
 use weir_bpf::firewall::sweep::Mode;
 
 use super::Failure;
+use super::deferred::{self, Deferring};
 use super::pipe::Pipe;
 use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick, ticks};
 use crate::protocol::{Names, SyncInStatus};
@@ -55,6 +57,7 @@ struct Receiver<'a> {
     /// it hears of that, both would have it, and the one that gets no more packets of it would not
     /// know where its connection is.
     contested: VecDeque<(Instant, Key)>,
+    deferring: &'a Deferring,
     status: SyncInStatus,
 }
 
@@ -62,14 +65,24 @@ struct Receiver<'a> {
 pub(super) fn run(
     shared: &Arc<Shared>,
     interfaces: &Names,
+    defers: bool,
     stream: &UnixStream,
     first: &[u8],
 ) -> Result<(), Failure> {
+    let deferring = Deferring::default();
     let mut receiver =
-        Receiver::new(shared, interfaces, stream).map_err(|error| error.to_string())?;
+        Receiver::new(shared, interfaces, stream, &deferring).map_err(|error| error.to_string())?;
     receiver.decoder.push(first);
     receiver.publish();
-    let ended = receiver.serve();
+    let firewall = Arc::clone(&receiver.firewall);
+    let ended = std::thread::scope(|scope| {
+        if defers {
+            scope.spawn(|| deferred::run(shared, &firewall, &deferring));
+        }
+        let ended = receiver.serve();
+        deferring.is_over.store(true, Ordering::Release);
+        ended
+    });
     let left = receiver.leave();
     receiver.status.is_live = false;
     (receiver.status.is_bulk, receiver.status.bulk_state_count) = (false, 0);
@@ -82,6 +95,7 @@ impl<'a> Receiver<'a> {
         shared: &'a Shared,
         interfaces: &'a Names,
         stream: &'a UnixStream,
+        deferring: &'a Deferring,
     ) -> std::io::Result<Self> {
         let (firewall, meaning, counters) = {
             let engine = shared.engine();
@@ -105,6 +119,7 @@ impl<'a> Receiver<'a> {
             bulk_tick: 0,
             batch: Vec::new(),
             contested: VecDeque::new(),
+            deferring,
             status,
         };
         sync::put_header(receiver.pipe.out());
@@ -373,7 +388,8 @@ impl<'a> Receiver<'a> {
         stamped.map(drop).map_err(|error| error.to_string())
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        self.status.is_deferring = self.deferring.is_live.load(Ordering::Acquire);
         self.shared.sessions.incoming.status().clone_from(&self.status);
     }
 }

@@ -26,6 +26,8 @@ use crate::sync::{self, State};
 
 /// Between two looks, if nothing is to be done; and at least so many times what a look takes.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same where the other firewall may have an answer that waits for its state.
+const DEFERRED_LOOK: Duration = Duration::from_millis(1);
 const LOOK_FACTOR: u32 = 9;
 /// Marks come at least so often, and what numbers stand for is looked at.
 const SECOND: Duration = Duration::from_secs(1);
@@ -62,6 +64,8 @@ struct Sender<'a> {
     pipe: Pipe<'a>,
     decoder: Decoder,
     scanner: Scanner,
+    /// Between two looks.
+    pause: Duration,
     bulk: Option<Bulk>,
     /// Ends were lost, of which only a bulk that begins after that tells.
     is_bulk_due: bool,
@@ -82,8 +86,13 @@ struct Sender<'a> {
 }
 
 /// Sends until the other side or the daemon ends.
-pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Result<(), Failure> {
-    let mut sender = Sender::new(shared, stream).map_err(|error| error.to_string())?;
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    defers: bool,
+    stream: &UnixStream,
+    first: &[u8],
+) -> Result<(), Failure> {
+    let mut sender = Sender::new(shared, defers, stream).map_err(|error| error.to_string())?;
     sender.decoder.push(first);
     sender.publish();
     let ended = sender.serve();
@@ -97,7 +106,7 @@ pub(super) fn run(shared: &Arc<Shared>, stream: &UnixStream, first: &[u8]) -> Re
 }
 
 impl<'a> Sender<'a> {
-    fn new(shared: &'a Shared, stream: &'a UnixStream) -> std::io::Result<Self> {
+    fn new(shared: &'a Shared, defers: bool, stream: &'a UnixStream) -> std::io::Result<Self> {
         let (firewall, storer, counters) = {
             let engine = shared.engine();
             let counters = Arc::clone(engine.sync_counters());
@@ -129,7 +138,8 @@ impl<'a> Sender<'a> {
             reader,
             pipe: Pipe::new(stream)?,
             decoder: Decoder::new(),
-            scanner: Scanner::new(),
+            scanner: Scanner::new(defers),
+            pause: if defers { DEFERRED_LOOK } else { LOOK },
             bulk: None,
             is_bulk_due: false,
             is_bulk_passed: false,
@@ -164,7 +174,7 @@ impl<'a> Sender<'a> {
                 next = if is_busy {
                     began
                 } else {
-                    Instant::now() + LOOK.max(began.elapsed() * LOOK_FACTOR)
+                    Instant::now() + self.pause.max(began.elapsed() * LOOK_FACTOR)
                 };
             }
             match self.pipe.write() {

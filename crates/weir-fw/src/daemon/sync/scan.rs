@@ -110,6 +110,8 @@ impl Pieces {
 /// Looks for marks.
 #[derive(Debug)]
 pub(super) struct Scanner {
+    /// States that nobody has answered are due at once.
+    defers: bool,
     /// Pieces of the table that are to be looked at.
     pieces: Pieces,
     /// The next piece while everything is looked at, in parts; all before it are in `pieces`.
@@ -119,8 +121,9 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn new() -> Self {
-        Self { pieces: Pieces::default(), everywhere: None, full_at: Some(Instant::now()) }
+    pub(super) fn new(defers: bool) -> Self {
+        let (pieces, full_at) = (Pieces::default(), Some(Instant::now()));
+        Self { defers, pieces, everywhere: None, full_at }
     }
 
     /// A bulk begins, which passes what is marked so far: only what changes from now on, and what
@@ -161,8 +164,8 @@ impl Scanner {
             for slot in slots {
                 match table.find(firewall, slot, now) {
                     Found::State { is_dirty: true } => due.slots.push(slot),
-                    Found::Unanswered { is_dirty: true, is_young: false }
-                        if old_count < OLD_COUNT_MAX =>
+                    Found::Unanswered { is_dirty: true, is_young }
+                        if (self.defers || !is_young) && old_count < OLD_COUNT_MAX =>
                     {
                         old_count += 1;
                         due.slots.push(slot);

@@ -42,7 +42,7 @@ pub(super) fn fill(
     cancel: &Cancel,
 ) -> Result<()> {
     let netns = bed.netns(FIRST);
-    let direction = SyncDirection::In(Names::new());
+    let direction = SyncDirection::In { interfaces: Names::new(), defers: false };
     let mut session = netns.run(|| -> Result<_> { Ok(Client::connect()?.sync(direction)?) })??;
     let mut bytes = Vec::new();
     sync::put_header(&mut bytes);

@@ -22,13 +22,23 @@ const ENDS: &str = "F.";
 /// Room for states of flows that were not asked for.
 const SPARE_STATES: u64 = 100_000;
 
-/// CPU time of the thread that handles packets, for each of them, ns.
+/// What packets of known flows cost the thread that handles them, and how many came through.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cost {
+    /// CPU time for each packet, ns.
+    pub(super) cost_ns: f64,
+    pub(super) passed_pps: f64,
+}
+
+/// The same with and without synchronisation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
-    /// States go to the second firewall.
-    pub(super) synchronised_ns: f64,
-    /// They do not, before and after that.
-    pub(super) alone_ns: [f64; 2],
+    /// All states go to the second firewall.
+    pub(super) bulk: Cost,
+    /// It has them.
+    pub(super) synchronised: Cost,
+    /// It gets none, before and after that.
+    pub(super) alone: [Cost; 2],
 }
 
 /// Packets of flows that are known, with and without synchronisation.
@@ -38,26 +48,52 @@ pub(super) fn costs(settings: &Settings, cancel: &Cancel) -> Result<Costs> {
     fill(&bed, Flows::Datagrams.states(count), cancel)?;
     let thread = bed.thread()?;
     let (_sink, _serving) = (bed.sink()?, bed.serve(SECOND)?);
-    let cost_ns = || cost_ns(&bed, thread, settings, cancel);
-    let before = cost_ns()?;
+    let steady = || {
+        let _generating = generate(&bed, settings, cancel)?;
+        cost(&bed, thread, cancel, || wait(settings.load, cancel))
+    };
+    let before = steady()?;
+    let generating = generate(&bed, settings, cancel)?;
     let sending = bed.send(FIRST)?;
+    wait_until("a bulk", cancel, || Ok(status(bed.netns(FIRST))?.out.is_live))?;
+    let bulk = cost(&bed, thread, cancel, || {
+        let is_sent = || Ok(status(bed.netns(FIRST))?.out.bulk_count > 0);
+        wait_until("the end of a bulk", cancel, is_sent)
+    })?;
+    drop(generating);
     wait_until("both in step", cancel, || is_in_step(&bed))?;
-    let synchronised_ns = cost_ns()?;
+    let synchronised = steady()?;
     drop(sending);
     wait_until("the end of a session", cancel, || Ok(!status(bed.netns(FIRST))?.out.is_live))?;
-    Ok(Costs { synchronised_ns, alone_ns: [before, cost_ns()?] })
+    Ok(Costs { bulk, synchronised, alone: [before, steady()?] })
 }
 
-fn cost_ns(bed: &Bed, thread: i32, settings: &Settings, cancel: &Cancel) -> Result<f64> {
-    let _generating = bed.generate_all(Flows::Datagrams, settings.known_count)?;
+/// Sends packets of all known flows, as fast as it can.
+fn generate(bed: &Bed, settings: &Settings, cancel: &Cancel) -> Result<Process> {
+    let generating = bed.generate_all(Flows::Datagrams, settings.known_count)?;
     let start = bed.received()?;
     wait_until("a packet", cancel, || Ok(bed.received()? > start))?;
     wait(SETTLE, cancel)?;
-    let (packets, time_ns) = (bed.received()?, run_time_ns(thread)?);
-    wait(settings.load, cancel)?;
-    wait_until("more packets", cancel, || Ok(bed.received()? > packets))?;
+    Ok(generating)
+}
+
+/// What packets cost from now until something has ended.
+fn cost(
+    bed: &Bed,
+    thread: i32,
+    cancel: &Cancel,
+    ended: impl FnOnce() -> Result<()>,
+) -> Result<Cost> {
+    let (begin, time_ns) = (Instant::now(), run_time_ns(thread)?);
+    let (packets, passed) = (bed.received()?, bed.passed()?);
+    ended()?;
+    wait_until("more packets", cancel, || Ok(bed.received()? > packets && bed.passed()? > passed))?;
     let time_ns = run_time_ns(thread)? - time_ns;
-    Ok(time_ns.max(1) as f64 / (bed.received()? - packets) as f64)
+    let (packets, passed) = (bed.received()? - packets, bed.passed()? - passed);
+    Ok(Cost {
+        cost_ns: time_ns.max(1) as f64 / packets as f64,
+        passed_pps: passed as f64 / begin.elapsed().as_secs_f64(),
+    })
 }
 
 /// What was found in a flood.

@@ -24,9 +24,9 @@ pub(crate) use crate::limits::{Row, RowSpec, Samples};
 use crate::near::Near;
 pub(crate) use crate::support::report::Machine;
 use rows::{
-    BULK, BULK_RATE, CATCH_UP, COST, COST_CONTROL, DEATH, DEATH_KEPT, FLOOD_CHANGES, FLOOD_LAG,
-    FLOOD_RATE, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG, NEW_RATE, UNDISTURBED,
-    UNDISTURBED_KEPT,
+    BULK, BULK_COST, BULK_FORWARDED, BULK_RATE, CATCH_UP, COST, COST_CONTROL, DEATH, DEATH_KEPT,
+    FLOOD_CHANGES, FLOOD_LAG, FLOOD_RATE, HANDOVER, HANDOVER_KEPT, NEW_KEPT, NEW_LAG, NEW_RATE,
+    UNDISTURBED, UNDISTURBED_KEPT,
 };
 use takeover::Why;
 
@@ -110,11 +110,13 @@ pub(crate) fn run(
         if settings.wants(&[CATCH_UP]) {
             add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
         }
-        if settings.wants(&[COST, COST_CONTROL]) {
-            let load::Costs { synchronised_ns, alone_ns: [before, after] } =
+        if settings.wants(&[COST, COST_CONTROL, BULK_COST, BULK_FORWARDED]) {
+            let load::Costs { bulk, synchronised, alone: [before, after] } =
                 near.sample(cancel, || load::costs(settings, cancel))?;
-            add(COST, synchronised_ns * 2.0 / (before + after));
-            add(COST_CONTROL, after / before);
+            add(COST, synchronised.cost_ns * 2.0 / (before.cost_ns + after.cost_ns));
+            add(COST_CONTROL, after.cost_ns / before.cost_ns);
+            add(BULK_COST, bulk.cost_ns / before.cost_ns);
+            add(BULK_FORWARDED, bulk.passed_pps / before.passed_pps);
         }
         if settings.wants(&[FLOOD_RATE, FLOOD_LAG, FLOOD_CHANGES]) {
             let found = near.sample(cancel, || load::flood(settings, cancel))?;

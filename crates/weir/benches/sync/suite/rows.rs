@@ -29,6 +29,8 @@ pub(crate) const NEW_KEPT: &str = "new_flows_kept";
 pub(crate) const CATCH_UP: &str = "catch_up";
 pub(crate) const COST: &str = "known_cost";
 pub(crate) const COST_CONTROL: &str = "known_cost_control";
+pub(crate) const BULK_COST: &str = "bulk_cost";
+pub(crate) const BULK_FORWARDED: &str = "bulk_forwarded";
 pub(crate) const FLOOD_RATE: &str = "flood";
 pub(crate) const FLOOD_LAG: &str = "flood_lag";
 pub(crate) const FLOOD_CHANGES: &str = "flood_changes";
@@ -67,6 +69,13 @@ pub(crate) const ROWS: &[RowSpec] = &[
         Limit::AtMost(1.03),
     ),
     row(COST_CONTROL, "the same: without it after that, against before", "ratio", Limit::None),
+    row(
+        BULK_COST,
+        "the same while all are sent: CPU time for each packet, against before",
+        "ratio",
+        Limit::AtMost(1.0 / 0.85),
+    ),
+    row(BULK_FORWARDED, "the same: let through, against before", "ratio", Limit::AtLeast(0.85)),
     row(
         FLOOD_RATE,
         "1,000,000 unanswered flows a second: let through, against without synchronisation",

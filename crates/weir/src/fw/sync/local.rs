@@ -20,8 +20,8 @@ impl Firewall for Daemon {
     fn check(&self) -> anyhow::Result<()> {
         let status = status()?;
         let is_taken = match self.0 {
-            SyncDirection::Out => status.out.is_live,
-            SyncDirection::In(_) => status.incoming.is_live,
+            SyncDirection::Out { .. } => status.out.is_live,
+            SyncDirection::In { .. } => status.incoming.is_live,
         };
         ensure!(!is_taken, "another weir fw sync has this firewall's session, and there is one");
         Ok(())

@@ -101,6 +101,9 @@ fn incoming(text: &mut String, incoming: &SyncInStatus) {
         (false, _) => "done".to_owned(),
     };
     line(text, "bulk", &bulk);
+    if incoming.is_deferring {
+        line(text, "answers", "wait for their states");
+    }
     line(text, "made", &incoming.inserted_count.to_string());
     line(text, "updated", &incoming.updated_count.to_string());
     line(text, "ended", &incoming.deleted_count.to_string());

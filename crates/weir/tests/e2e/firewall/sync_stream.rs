@@ -31,7 +31,8 @@ pass proto icmp6
 ";
 
 /// States come, from a firewall with the same names of interfaces.
-const IN: SyncDirection = SyncDirection::In(Names::new());
+const IN: SyncDirection = SyncDirection::In { interfaces: Names::new(), defers: false };
+const OUT: SyncDirection = SyncDirection::Out { defers: false };
 
 /// Asks for a session on a box.
 fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
@@ -74,10 +75,7 @@ fn carry(mut from: UnixStream, mut to: UnixStream, is_held: Arc<AtomicBool>) -> 
 impl Relay {
     /// States go from the first box to the second one.
     fn join(from: &Network, to: &Network) -> Self {
-        let ends = [
-            session(from, SyncDirection::Out).expect("accepted"),
-            session(to, IN).expect("accepted"),
-        ];
+        let ends = [session(from, OUT).expect("accepted"), session(to, IN).expect("accepted")];
         let is_held = Arc::new(AtomicBool::new(false));
         let copy = |end: &UnixStream| end.try_clone().expect("a second handle");
         let threads = [(0, 1), (1, 0)].map(|(one, two): (usize, usize)| {
@@ -163,7 +161,7 @@ fn a_second_box_has_the_same_connections() {
     let relay = Relay::join(&one, &two);
     let found = wait_for_the_same(&one, &two, "what was there before has come");
     assert_eq!(found.len(), 1, "{found:?}");
-    let refused = session(&one, SyncDirection::Out).expect_err("there is one").to_string();
+    let refused = session(&one, OUT).expect_err("there is one").to_string();
     assert!(refused.contains("one session at a time"), "{refused}");
     assert!(session(&two, IN).is_err());
 

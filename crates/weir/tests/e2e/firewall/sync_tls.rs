@@ -66,7 +66,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn new(net: &Network, name: &str, arguments: &[&str]) -> Self {
+    pub(super) fn new(net: &Network, name: &str, arguments: &[&str]) -> Self {
         let log = net.dir.path().join(name);
         let key = key_file(net);
         let mut command = net.weir(&["fw", "sync"]);
@@ -90,7 +90,7 @@ impl Running {
         text.lines().filter(|line| line.contains(part)).count()
     }
 
-    fn await_line(&self, part: &str) {
+    pub(super) fn await_line(&self, part: &str) {
         wait_until(part, || self.count(part) > 0);
     }
 
