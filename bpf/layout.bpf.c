@@ -68,6 +68,7 @@ WEIR_STRUCT(weir_fw_rule_counters);
 WEIR_STRUCT(weir_fw_log_record);
 WEIR_STRUCT(weir_fw_event);
 WEIR_STRUCT(weir_fw_change);
+WEIR_STRUCT(weir_fw_translated_change);
 WEIR_STRUCT(weir_fw_deferred);
 WEIR_STRUCT(weir_fw_sweep);
 WEIR_STRUCT(weir_fw_fragments);

@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 44] = [
+const STRUCTURES: [(&str, &str); 45] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -43,6 +43,7 @@ const STRUCTURES: [(&str, &str); 44] = [
     ("weir_fw_log_record", "log_record"),
     ("weir_fw_event", "event"),
     ("weir_fw_change", "change"),
+    ("weir_fw_translated_change", "translated_change"),
     ("weir_fw_deferred", "deferred"),
     ("weir_fw_event_alias", "event_alias"),
     ("weir_fw_sweep", "sweep"),

@@ -22,6 +22,9 @@ pub const HEADER_SIZE_BYTES: usize = 12;
 pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
 /// Bytes of a state, without its type and length.
 pub const STATE_SIZE_BYTES: u16 = 148;
+/// The same of a translated state: two halves' ends on the wire follow.
+pub const TRANSLATED_SIZE_BYTES: u16 = STATE_SIZE_BYTES + 2 * WIRE_SIZE_BYTES;
+const WIRE_SIZE_BYTES: u16 = 28;
 /// [`State::idle_ms`] of a state that came from another firewall, if no packet has come since.
 pub const SECOND_HAND: u64 = u64::MAX;
 /// The longest name of an interface or a tag.
@@ -32,6 +35,7 @@ const TYPE_END: u16 = 0;
 const TYPE_INTERFACE: u16 = 1;
 const TYPE_TAG: u16 = 2;
 const TYPE_STATE: u16 = 3;
+const TYPE_TRANSLATED: u16 = 4;
 
 /// [`State::flags`]: only phases of TCP are followed.
 pub const SLOPPY: u16 = 1 << 0;
@@ -83,6 +87,15 @@ pub struct Half {
     pub rule: u64,
 }
 
+/// What a half of a translated state has on the wire, where rules have translated one of its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    /// Address and port of end 1 at half A, of end 0 at half B.
+    pub end: (IpAddr, u16),
+    /// [`rule_hash`] of the rule that has given it; 0: it is not known.
+    pub rule: u64,
+}
+
 /// A state. End 0 made it; half A sees its packets come in, half B sees them leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
@@ -92,6 +105,9 @@ pub struct State {
     /// Address and port of both ends, of one family. ICMP has its identifier at the end that asks,
     /// and its type at the other.
     pub ends: [(IpAddr, u16); 2],
+    /// Of both halves. If they have any, `ends` are those between the translation of a destination,
+    /// where packets come in, and that of a source, where they leave.
+    pub wire: [Option<Wire>; 2],
     pub peers: [Peer; 2],
     pub halves: [Half; 2],
     /// Packets that both ends have sent.
@@ -206,10 +222,16 @@ pub fn put_end(out: &mut Vec<u8>, state_count: u64) {
 
 /// Appends a state. Its ends are to be of one family.
 pub fn put_state(out: &mut Vec<u8>, state: &State) {
-    const SIZE: usize = RECORD_HEADER_SIZE_BYTES + STATE_SIZE_BYTES as usize;
+    const SIZE: usize = RECORD_HEADER_SIZE_BYTES + TRANSLATED_SIZE_BYTES as usize;
     let mut record = Writer { bytes: [0; SIZE], at: 0 };
-    record.put(TYPE_STATE.to_be_bytes());
-    record.put(STATE_SIZE_BYTES.to_be_bytes());
+    let is_translated = state.wire.iter().any(Option::is_some);
+    let (kind, size) = if is_translated {
+        (TYPE_TRANSLATED, TRANSLATED_SIZE_BYTES)
+    } else {
+        (TYPE_STATE, STATE_SIZE_BYTES)
+    };
+    record.put(kind.to_be_bytes());
+    record.put(size.to_be_bytes());
     record.put([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
     record.put(state.flags.to_be_bytes());
     record.put_ends(&state.ends);
@@ -229,7 +251,16 @@ pub fn put_state(out: &mut Vec<u8>, state: &State) {
     for number in counts.chain([state.age_ms, state.remaining_ms, state.idle_ms]) {
         record.put(number.to_be_bytes());
     }
-    out.extend_from_slice(&record.bytes);
+    for wire in state.wire.iter().filter(|_| is_translated) {
+        record.put(u16::from(wire.is_some()).to_be_bytes());
+        let Some(wire) = wire else {
+            record.put([0; WIRE_SIZE_BYTES as usize - 2]);
+            continue;
+        };
+        record.put_end(&wire.end);
+        record.put(wire.rule.to_be_bytes());
+    }
+    out.extend_from_slice(&record.bytes[..record.at]);
 }
 
 /// A record of a known size: millions of them are written one after the other.
@@ -245,16 +276,18 @@ impl<const SIZE: usize> Writer<SIZE> {
     }
 
     fn put_ends(&mut self, ends: &[(IpAddr, u16); 2]) {
-        for (address, port) in ends {
-            match address {
-                IpAddr::V4(address) => {
-                    self.put(address.octets());
-                    self.put([0; 12]);
-                }
-                IpAddr::V6(address) => self.put(address.octets()),
+        ends.iter().for_each(|end| self.put_end(end));
+    }
+
+    fn put_end(&mut self, (address, port): &(IpAddr, u16)) {
+        match address {
+            IpAddr::V4(address) => {
+                self.put(address.octets());
+                self.put([0; 12]);
             }
-            self.put(port.to_be_bytes());
+            IpAddr::V6(address) => self.put(address.octets()),
         }
+        self.put(port.to_be_bytes());
     }
 }
 
@@ -376,7 +409,9 @@ impl Fields<'_> {
         match kind {
             TYPE_INTERFACE => self.name(Kind::Interface),
             TYPE_TAG => self.name(Kind::Tag),
-            TYPE_STATE => Ok(Record::State(Box::new(self.state()?))),
+            TYPE_STATE | TYPE_TRANSLATED => {
+                Ok(Record::State(Box::new(self.state(kind == TYPE_TRANSLATED)?)))
+            }
             other => {
                 self.rest = &[];
                 Ok(Record::Unknown(other))
@@ -406,8 +441,9 @@ impl Fields<'_> {
         Ok(Record::Name { kind, number, name: name.to_owned() })
     }
 
-    fn state(&mut self) -> Result<State, Cause> {
-        if self.rest.len() != usize::from(STATE_SIZE_BYTES) {
+    fn state(&mut self, is_translated: bool) -> Result<State, Cause> {
+        let size = if is_translated { TRANSLATED_SIZE_BYTES } else { STATE_SIZE_BYTES };
+        if self.rest.len() != usize::from(size) {
             self.is_short = true;
         }
         let [version, protocol] = self.take();
@@ -415,10 +451,11 @@ impl Fields<'_> {
         let ends = [self.end(version)?, self.end(version)?];
         let peers = [self.peer(protocol)?, self.peer(protocol)?];
         let halves = [self.half()?, self.half()?];
-        let state = State {
+        let mut state = State {
             protocol,
             flags,
             ends,
+            wire: [None; 2],
             peers,
             halves,
             packets: [self.u64(), self.u64()],
@@ -427,6 +464,15 @@ impl Fields<'_> {
             remaining_ms: self.u64(),
             idle_ms: self.u64(),
         };
+        if is_translated {
+            state.wire = [self.wire(version)?, self.wire(version)?];
+            let is_any = state.wire.iter().any(Option::is_some);
+            allow(
+                "the number of a translated state's ends on the wire",
+                0,
+                is_any || self.is_short,
+            )?;
+        }
         allow("a state's flags", flags.into(), flags & !STATE_FLAGS == 0)?;
         let is_there = halves.iter().any(|half| half.flags & PRESENT != 0);
         allow("the number of a state's halves", 0, is_there || self.is_short)?;
@@ -444,6 +490,14 @@ impl Fields<'_> {
         let spare = rest.iter().copied().max().unwrap_or(0);
         allow("a byte behind an IPv4 address", spare.into(), spare == 0 || is_short)?;
         Ok((Ipv4Addr::new(a, b, c, d).into(), port))
+    }
+
+    fn wire(&mut self, version: u8) -> Result<Option<Wire>, Cause> {
+        let (is_there, end, rule) = (self.u16(), self.end(version)?, self.u64());
+        allow("whether a half is translated", is_there.into(), is_there <= 1)?;
+        let is_empty = end.0.is_unspecified() && end.1 == 0 && rule == 0;
+        allow("what a half without a translation has", 1, is_there == 1 || is_empty)?;
+        Ok((is_there == 1).then_some(Wire { end, rule }))
     }
 
     fn peer(&mut self, protocol: u8) -> Result<Peer, Cause> {

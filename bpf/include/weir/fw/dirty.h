@@ -18,7 +18,7 @@
 #define WEIR_IMPORT_TURN_TICKS 64
 
 /* What no other firewall gets copies of. */
-#define WEIR_COPY_NEVER (WEIR_STATE_TRANSLATED | WEIR_STATE_SCRUB | WEIR_STATE_TRACKED)
+#define WEIR_COPY_NEVER (WEIR_STATE_SCRUB | WEIR_STATE_TRACKED)
 
 /* Says where a mark stands that is in the record by now. */
 static __always_inline void weir_dirty_hint(__u32 slot)

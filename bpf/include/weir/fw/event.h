@@ -56,6 +56,12 @@ struct weir_fw_change {
 	__u64 addr[4];
 };
 
+/* The same of a translated record that is copied. */
+struct weir_fw_translated_change {
+	struct weir_fw_change change;
+	struct weir_fw_event_alias alias[2];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1); /* set when it is loaded */
@@ -85,6 +91,19 @@ static __always_inline void weir_event_addresses(__u64 *to, __u32 slot)
 	weir_event_words(to, (__u64 __weir_arena *)weir_at(struct weir_state_v6, at)->addr, 4);
 }
 
+/* The alias of a half, where there is one. */
+static __always_inline void weir_event_alias(struct weir_fw_event_alias *to, weir_line *lines,
+					     weir_line *s, __u32 half)
+{
+	weir_line *alias = lines + s->count[half];
+
+	if (!(s->control & WEIR_STATE_TRANSLATED) || !s->count[half])
+		return;
+	weir_event_words(to->line, (__u64 __weir_arena *)alias, 8);
+	if (alias->control & WEIR_STATE_IPV6)
+		weir_event_addresses(to->addr, alias->addr[1]);
+}
+
 /* A record that is about to end, whose bucket is locked. */
 __noinline int weir_event_end(__u32 slot, __u32 cpu)
 {
@@ -107,28 +126,15 @@ __noinline int weir_event_end(__u32 slot, __u32 cpu)
 	if (s->control & WEIR_STATE_IPV6)
 		weir_event_addresses(event->addr, s->addr[1]);
 #pragma unroll
-	for (half = 0; half < 2; half++) {
-		weir_line *alias = lines + s->count[half];
-
-		if (!(s->control & WEIR_STATE_TRANSLATED) || !s->count[half])
-			continue;
-		weir_event_words(event->alias[half].line, (__u64 __weir_arena *)alias, 8);
-		if (alias->control & WEIR_STATE_IPV6)
-			weir_event_addresses(event->alias[half].addr, alias->addr[1]);
-	}
+	for (half = 0; half < 2; half++)
+		weir_event_alias(event->alias + half, lines, s, half);
 	bpf_ringbuf_submit(event, 0);
 	return 0;
 }
 
-/* False if there is no room. Nobody is woken: who reads the ring looks often. */
-__noinline int weir_change_tell(__u32 slot, __u32 kind)
+static __always_inline void weir_change_fill(struct weir_fw_change *change, weir_line *s,
+					     __u32 slot, __u32 kind)
 {
-	weir_line *s = weir_at(struct weir_state, weir_fw_control()->states_at) + slot;
-	struct weir_fw_change *change;
-
-	change = bpf_ringbuf_reserve(&weir_changes, sizeof(*change), 0);
-	if (!change)
-		return false;
 	__builtin_memset(change->account, 0, sizeof(change->account) + sizeof(change->addr));
 	change->kind = kind;
 	change->slot = slot;
@@ -137,6 +143,40 @@ __noinline int weir_change_tell(__u32 slot, __u32 kind)
 		weir_event_words(change->account, (__u64 __weir_arena *)weir_account_at(slot), 4);
 	if (s->control & WEIR_STATE_IPV6)
 		weir_event_addresses(change->addr, s->addr[1]);
+}
+
+/* A translated record that is copied. False if there is no room. */
+__noinline int weir_change_tell_translated(__u32 slot)
+{
+	weir_line *lines = weir_at(struct weir_state, weir_fw_control()->states_at);
+	struct weir_fw_translated_change *change;
+	weir_line *s = lines + slot;
+	__u32 half;
+
+	change = bpf_ringbuf_reserve(&weir_changes, sizeof(*change), 0);
+	if (!change)
+		return false;
+	__builtin_memset(change->alias, 0, sizeof(change->alias));
+	weir_change_fill(&change->change, s, slot, WEIR_FW_EVENT_CHANGED);
+#pragma unroll
+	for (half = 0; half < 2; half++)
+		weir_event_alias(change->alias + half, lines, s, half);
+	bpf_ringbuf_submit(change, WEIR_RINGBUF_NO_WAKEUP);
+	return true;
+}
+
+/* False if there is no room. Nobody is woken: who reads the ring looks often. */
+__noinline int weir_change_tell(__u32 slot, __u32 kind)
+{
+	weir_line *s = weir_at(struct weir_state, weir_fw_control()->states_at) + slot;
+	struct weir_fw_change *change;
+
+	if (kind == WEIR_FW_EVENT_CHANGED && s->control & WEIR_STATE_TRANSLATED)
+		return weir_change_tell_translated(slot);
+	change = bpf_ringbuf_reserve(&weir_changes, sizeof(*change), 0);
+	if (!change)
+		return false;
+	weir_change_fill(change, s, slot, kind);
 	bpf_ringbuf_submit(change, WEIR_RINGBUF_NO_WAKEUP);
 	return true;
 }

@@ -70,7 +70,8 @@ struct weir_fw_sweep {
 	__u32 flags;		/* WEIR_SWEEP_*; 0: all records fit */
 	__u32 rule;
 	__u32 port[2];		/* network order; 0: any */
-	__u32 unused;
+	__be16 wire_port[2];	/* of RESTORE, with `mask` as their addresses: the ends on the wire
+				 * of halves that are `translated`, end 1 of half A, end 0 of B */
 	__be32 addr[2][4];
 	__be32 mask[2][4];
 	/* Of RESTORE, as a record has it; its ends are `port` and `addr`. */
@@ -85,14 +86,15 @@ struct weir_fw_sweep {
 	__u8 phase[2];
 	__u8 wscale[2];
 	__u8 interface[2];
-	__u16 restore_unused;
+	__u8 translated[2];
 	/* The answer. */
 	__u32 live;
 	__u32 removed;
 	__u32 busy;
 	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are;
 				 * RESTORE, GONE: WEIR_RESTORED_*; COPY: slots that are done */
-	__u32 answer_unused[4];
+	__u32 translator[2];	/* of RESTORE: the rules that have translated both halves */
+	__u32 unused[2];
 };
 
 #endif /* WEIR_FW_REQUEST_H */

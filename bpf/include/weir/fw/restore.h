@@ -4,8 +4,8 @@
  * under the lock of its bucket as the data path takes it. `set limit states` holds, less what is
  * reserved for rules with `reserve`, and a record with the same ends, inside or on the wire, stays
  * as it is, but one that another firewall has sent before, or has had the last packet of
- * (WEIR_SWEEP_IMPORT, update.h). What it never does: it translates nothing, and counts for no
- * source.
+ * (WEIR_SWEEP_IMPORT, update.h). A translated one gets aliases with the ends on the wire that it
+ * had (rewire.h), if nobody has these. What it never does: it counts for no source.
  */
 #ifndef WEIR_FW_RESTORE_H
 #define WEIR_FW_RESTORE_H
@@ -15,6 +15,7 @@
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/rewire.h>
 #include <weir/fw/touch.h>
 #include <weir/fw/update.h>
 
@@ -90,7 +91,7 @@ static __always_inline void weir_restore_account(const struct weir_fw_sweep *r, 
 /* Fills a slot that is empty. Returns its control word, not yet written. */
 __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 				   const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
-				   __u32 addresses)
+				   __u32 addresses, struct weir_rewire *w __arg_nonnull)
 {
 	__u32 control = WEIR_STATE_LIVE | (r->control & WEIR_RESTORE_FLAGS) |
 			(__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
@@ -119,6 +120,8 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 			weir_half_give(s, slot, control, i, r->half[i]);
 	}
 	weir_restore_account(r, s, slot, is_tcp);
+	control = weir_rewire_attach(s, control, 0, w);
+	control = weir_rewire_attach(s, control, 1, w);
 	if (r->flags & WEIR_SWEEP_IMPORT) {
 		weir_update_sender(r, s);
 		if (is_tcp && !(control & WEIR_STATE_SLOPPY) &&
@@ -134,7 +137,8 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 
 /* Makes the record in a locked bucket: WEIR_RESTORED_*. */
 __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
-				   const struct weir_fw_packet *p __arg_nonnull, __u32 home)
+				   const struct weir_fw_packet *p __arg_nonnull, __u32 home,
+				   struct weir_rewire *w __arg_nonnull)
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 slot = home, addresses = 0, control;
@@ -154,7 +158,7 @@ __noinline int weir_restore_insert(const struct weir_fw_sweep *r __arg_nonnull,
 		}
 	}
 	s = weir_state_line(slot);
-	control = weir_restore_fill(r, p, slot, addresses);
+	control = weir_restore_fill(r, p, slot, addresses, w);
 	weir_bucket_hang(line, s, slot, control, is_first);
 	if (control & WEIR_STATE_DIRTY)
 		weir_dirty_hint(slot);
@@ -180,14 +184,16 @@ static __always_inline bool weir_restore_is_news(const struct weir_fw_sweep *r, 
  */
 __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 				 const struct weir_fw_packet *p __arg_nonnull, __u32 home,
-				 __u64 found)
+				 __u64 found, struct weir_rewire *w __arg_nonnull)
 {
 	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, p->ruleset);
 	__u64 limit = image->state_limit, reserved = image->reserved_count;
 	int result;
 
 	if (found < WEIR_FOUND_REVERSE && weir_restore_is_news(r, weir_state_line((__u32)found))) {
-		result = weir_update(r, p, (__u32)found);
+		if (!weir_rewire_fits(r, p, (__u32)found))
+			return WEIR_RESTORED_PRESENT;
+		result = weir_update(r, p, (__u32)found, w);
 		if (result != WEIR_RESTORED_ABSENT)
 			return result;
 		/* A connection that is over; this one is another. */
@@ -197,10 +203,13 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
 					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
 		return WEIR_RESTORED_PRESENT;
+	result = weir_rewire_lacks(r, w);
+	if (result != WEIR_RESTORED_MADE)
+		return result;
 	result = WEIR_RESTORED_LIMIT;
 	limit = limit > reserved ? limit - reserved : 0;
 	if (__sync_fetch_and_add(&weir_fw_control()->state_count, 1) < limit)
-		result = weir_restore_insert(r, p, home);
+		result = weir_restore_insert(r, p, home, w);
 	if (result != WEIR_RESTORED_MADE)
 		__sync_fetch_and_sub(&weir_fw_control()->state_count, 1);
 	return result;
@@ -228,14 +237,23 @@ static __always_inline int weir_restore_tell(__u64 found)
 __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 			    struct weir_fw_packet *p __arg_nonnull, __u32 ruleset)
 {
+	bool is_translated = r->mode == WEIR_SWEEP_RESTORE && weir_rewire_is_due(r);
+	struct weir_rewire wire = {};
 	__u64 found = WEIR_FOUND_NONE;
 	__u32 home;
 	int result;
 
 	weir_restore_key(r, p, ruleset);
+	if (is_translated) {
+		wire.alias[0] = weir_rewire_half(r, p, 0);
+		wire.alias[1] = weir_rewire_half(r, p, 1);
+	}
 	home = weir_state_lock_bucket(p->hash, p->cpu);
-	if (home == WEIR_STATE_BUCKET_NONE)
+	if (home == WEIR_STATE_BUCKET_NONE) {
+		if (is_translated)
+			weir_rewire_end(r, p, &wire);
 		return WEIR_RESTORED_BUSY;
+	}
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home, false);
 	if (r->mode == WEIR_SWEEP_GONE)
@@ -243,8 +261,10 @@ __noinline int weir_restore(const struct weir_fw_sweep *r __arg_nonnull,
 	else if (r->mode == WEIR_SWEEP_TELL)
 		result = weir_restore_tell(found);
 	else
-		result = weir_restore_make(r, p, home, found);
+		result = weir_restore_make(r, p, home, found, &wire);
 	weir_state_unlock(home, weir_state_line(home)->control);
+	if (is_translated)
+		weir_rewire_end(r, p, &wire);
 	return result;
 }
 

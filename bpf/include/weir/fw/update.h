@@ -14,6 +14,7 @@
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/rewire.h>
 
 /* Notes that another firewall has sent a record, and when. */
 static __always_inline void weir_update_sender(const struct weir_fw_sweep *r, weir_line *s)
@@ -49,7 +50,8 @@ static __always_inline void weir_update_relearn(weir_line *s)
 /* A half of a record, which is new, or may be at another interface. Returns its control word. */
 static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 					      const struct weir_fw_packet *p, weir_line *s,
-					      __u32 slot, __u32 control, __u32 half)
+					      __u32 slot, __u32 control, __u32 half,
+					      struct weir_rewire *w)
 {
 	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A, at;
 	__u32 bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
@@ -59,6 +61,10 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 	if (!(r->control & flag))
 		return control;
 	is_there = control & flag;
+	/* Somebody else has what it has on the wire: it comes later, or never. */
+	if (!is_there && r->translated[half] &&
+	    (!w->alias[half] || w->alias[half] == WEIR_REWIRE_MEMORY))
+		return control;
 	control = (control & ~bound) | flag | (r->control & bound);
 	s->interface[half] = (s->interface[half] & WEIR_STATE_IMPORTED_MASK) |
 			     (r->interface[half] & WEIR_STATE_INTERFACE_MASK);
@@ -68,7 +74,7 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 	at = weir_fw_counters_of(p->ruleset, rule, 0);
 	if (at && weir_half_rule(s, slot, !half) != rule)
 		__sync_fetch_and_add(&weir_at(struct weir_fw_rule_counters, at)->states_live, 1);
-	return control;
+	return weir_rewire_attach(s, control, half, w);
 }
 
 /* TCP, but for its phases. `is_known`: the other firewall has sent it as an open one before. */
@@ -127,7 +133,8 @@ __noinline int weir_update_counts(const struct weir_fw_sweep *r __arg_nonnull, _
  * is over, and another one has begun.
  */
 __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
-			   const struct weir_fw_packet *p __arg_nonnull, __u32 slot)
+			   const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+			   struct weir_rewire *w __arg_nonnull)
 {
 	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP, is_known;
 	weir_line *s = weir_state_line(slot);
@@ -138,8 +145,8 @@ __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 	    s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
 	    (r->phase[0] < WEIR_TCPS_FIN_WAIT_2 || r->phase[1] < WEIR_TCPS_FIN_WAIT_2))
 		return WEIR_RESTORED_ABSENT;
-	control = weir_update_half(r, p, s, slot, control, 0);
-	control = weir_update_half(r, p, s, slot, control, 1);
+	control = weir_update_half(r, p, s, slot, control, 0, w);
+	control = weir_update_half(r, p, s, slot, control, 1, w);
 	control |= r->control & WEIR_STATE_WATCHED;
 	if (!(r->control & WEIR_STATE_FIRST))
 		control &= ~WEIR_STATE_FIRST;

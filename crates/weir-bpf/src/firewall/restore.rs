@@ -2,19 +2,33 @@
 //! `bpf/include/weir/fw/restore.h`.
 //!
 //! Its bucket is locked as the data path does; what is there already, and `set limit states`, win.
+//! A translated one also needs the ends that it had on the wire, which nobody may have by now.
 //! What another firewall has sent before is brought up to date, and ends as it says so.
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
+use super::Firewall;
+use super::layout::{self, control};
 use super::sweep::{WORDS, Words, put_address, word};
-use super::{Firewall, layout};
+
+/// What a half of a translated state has on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    /// Address and port of end 1 at half A, of end 0 at half B.
+    pub end: (IpAddr, u16),
+    /// Id of the rule that has given it.
+    pub rule: u32,
+}
 
 /// A state with all that is known of it, in this firewall's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
     /// Address and port of both ends, of one family.
     pub ends: [(IpAddr, u16); 2],
+    /// Of both halves, where they are translated; of the same family.
+    pub wire: [Option<Wire>; 2],
     /// IP protocol.
     pub protocol: u8,
     /// `layout::STATE_*`: halves and whether they are bound, `SLOPPY`, `FIRST`, `WATCHED`.
@@ -136,6 +150,7 @@ fn request(state: &Restored) -> io::Result<Words> {
     let words = about(layout::SWEEP_RESTORE, state.ends, state.protocol)?;
     let mut words = words.map(u32::to_ne_bytes);
     let bytes = words.as_flattened_mut();
+    let mut translated = [0_u8; 2];
     let control = state.flags & FLAGS | u32::from(state.profile) << layout::STATE_PROFILE_SHIFT;
     put(bytes, sweep::CONTROL, control.to_ne_bytes());
     put(bytes, sweep::CREATED_TICK, state.created_tick.to_ne_bytes());
@@ -151,6 +166,17 @@ fn request(state: &Restored) -> io::Result<Words> {
     put(bytes, sweep::PHASE, state.phase);
     put(bytes, sweep::WSCALE, state.wscale);
     put(bytes, sweep::INTERFACE, state.interfaces);
+    for ((half, at), wire) in (0..).zip(0_u32..).zip(state.wire) {
+        let Some(Wire { end: (address, port), rule }) = wire else { continue };
+        if address.is_ipv4() != state.ends[0].0.is_ipv4() {
+            return Err(io::Error::other("a state is of two families"));
+        }
+        translated[half] = 1;
+        put(bytes, sweep::MASK + at * 16, bytes_of(address));
+        put(bytes, sweep::WIRE_PORT + at * 2, port.to_be_bytes());
+        put(bytes, sweep::TRANSLATOR + at * 4, rule.to_ne_bytes());
+    }
+    put(bytes, sweep::TRANSLATED, translated);
     Ok(words.map(u32::from_ne_bytes))
 }
 
@@ -174,7 +200,16 @@ impl Firewall {
     /// # Errors
     /// What the kernel returned, or that the ends are of two families.
     pub fn restore(&self, state: &Restored) -> io::Result<Outcome> {
+        self.note_translation(state);
         outcome(self.sweep_once(&request(state)?)?[word::NEXT])
+    }
+
+    /// Where there is a translated state, packets are looked for by what they have on the wire.
+    fn note_translation(&self, state: &Restored) {
+        if state.wire.iter().any(Option::is_some) {
+            let flags = self.arena().word32(control::FLAGS);
+            flags.fetch_or(layout::CONTROL_TRANSLATED, Ordering::AcqRel);
+        }
     }
 
     /// Takes in what another firewall says of its states, in its order, since a bulk began that is
@@ -189,7 +224,10 @@ impl Firewall {
             let mut words = Vec::with_capacity(WORDS * GROUP_MAX);
             for import in group {
                 let mut one = match import {
-                    Import::State(state) | Import::SecondHand(state) => request(state)?,
+                    Import::State(state) | Import::SecondHand(state) => {
+                        self.note_translation(state);
+                        request(state)?
+                    }
                     Import::Gone { ends, protocol } => about(layout::SWEEP_GONE, *ends, *protocol)?,
                     Import::Tell { ends, protocol } => about(layout::SWEEP_TELL, *ends, *protocol)?,
                 };
@@ -216,6 +254,6 @@ impl Firewall {
         let flags = give(is_live, layout::SYNC_IN_LIVE)
             | give(is_odd, layout::SYNC_IN_ODD)
             | give(is_bulk, layout::SYNC_IN_ALL);
-        self.arena().write32(layout::control::SYNC_IN, flags);
+        self.arena().write32(control::SYNC_IN, flags);
     }
 }

@@ -1,8 +1,8 @@
 //! States that leave for a file, and that come back: between the records of the table and those of
 //! [`crate::sync`].
 //!
-//! What a record needs besides itself stays behind, and is counted by the reason: a translation's
-//! lines, a gateway, changed sequence numbers, what packets are changed by, a count at its source.
+//! What a record needs besides itself stays behind, and is counted by the reason: another family, a
+//! gateway, changed sequence numbers, what packets are changed by, a count at its source.
 //! This module never writes a file.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use weir_bpf::firewall::layout::{self, Slots, control, image, rule};
-use weir_bpf::firewall::restore::{Outcome, Restored as Request};
+use weir_bpf::firewall::restore::{Outcome, Restored as Request, Wire};
 use weir_bpf::firewall::{Arena, Firewall};
 
 use super::answers::now_tick;
@@ -131,6 +131,12 @@ impl StatesStorer {
                 rule: record.rules[half].and_then(|id| self.rules.get(&id)).copied().unwrap_or(0),
             }
         };
+        // Of half A end 1 is translated, of half B end 0.
+        let wire = |half: usize| {
+            let end = record.wire[half]?[1 - half];
+            let rule = record.translator[half].and_then(|id| self.rules.get(&id));
+            Some(sync::Wire { end, rule: rule.copied().unwrap_or(0) })
+        };
         let is_tcp = record.protocol == weir_wire::protocol::TCP;
         let since = |tick| now.wrapping_sub(tick).cast_signed().max(0).cast_unsigned().into();
         Ok(State {
@@ -139,6 +145,7 @@ impl StatesStorer {
                 | give(sync::FIRST, has(layout::STATE_FIRST))
                 | give(sync::CONNECTED, is_tcp && is_connected),
             ends: record.ends,
+            wire: [wire(0), wire(1)],
             peers: [peer(0), peer(1)],
             halves: [half(0), half(1)],
             packets: record.packets,
@@ -156,8 +163,8 @@ impl StatesStorer {
 /// What a record needs that a stored state does not have.
 fn needs_more(record: &Record) -> Option<&'static str> {
     let has = |bit: u32| record.flags & bit != 0;
-    if has(layout::STATE_TRANSLATED) {
-        Some("their addresses are translated")
+    if record.other_family().is_some() {
+        Some("they are of two IP versions (af-to)")
     } else if record.is_modulated {
         Some("their sequence numbers are changed (modulate, synproxy)")
     } else if record.gateways != [0, 0] {
@@ -353,8 +360,17 @@ impl Meaning {
         if state.flags & sync::CONNECTED != 0 {
             wscale[0] |= layout::WSCALE_CONNECTED;
         }
+        let wire = |wire: sync::Wire| {
+            let rule = self.rules.get(&wire.rule).filter(|_| wire.rule != 0);
+            let has_lost_rule = rule.is_none() && wire.rule != 0;
+            let id = rule.map_or(layout::RULE_NONE, |(id, _)| *id);
+            (Wire { end: wire.end, rule: id }, has_lost_rule)
+        };
+        let wires = state.wire.map(|half| half.map(wire));
+        let has_lost_translator = wires.iter().flatten().any(|(_, has_lost_rule)| *has_lost_rule);
         let request = Request {
             ends: state.ends,
+            wire: wires.map(|half| half.map(|(wire, _)| wire)),
             protocol: state.protocol,
             flags,
             profile,
@@ -369,7 +385,7 @@ impl Meaning {
             created_tick: now.wrapping_sub(ticks(state.age_ms)),
             last_tick: now.wrapping_sub(idle),
         };
-        Ok((request, a.has_lost_rule || b.has_lost_rule))
+        Ok((request, a.has_lost_rule || b.has_lost_rule || has_lost_translator))
     }
 }
 

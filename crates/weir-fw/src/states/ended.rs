@@ -4,6 +4,7 @@
 
 use weir_bpf::firewall::layout::{
     self, EVENT_CHANGED, EVENT_ENDED, EVENT_GONE, change as changed, event, event_alias,
+    translated_change,
 };
 
 use super::{COUNT_WORD, Line, Raw, Record, account_of, low, take_apart};
@@ -30,18 +31,23 @@ pub(crate) fn ended(bytes: &[u8]) -> Option<Record> {
     let addresses = words(bytes, event::ADDR)?;
     let mut raw = Raw { slot: word(event::SLOT)?, line, account, addresses, ..Raw::default() };
     if low(line[0]) & layout::STATE_TRANSLATED != 0 {
-        let mut at = event::ALIAS;
-        for alias in &mut raw.aliases {
-            let line: Line = words(bytes, at + event_alias::LINE)?;
-            let addresses = words(bytes, at + event_alias::ADDR)?;
-            *alias = (line[0] != 0).then_some((line, addresses));
-            at += event_alias::SIZE_BYTES;
-        }
-        // The first one has counted for the record.
-        let counted = raw.aliases.iter().flatten().map(|(line, _)| line[COUNT_WORD]).next();
-        raw.line[COUNT_WORD] = counted.unwrap_or(0);
+        add_aliases(&mut raw, bytes, event::ALIAS)?;
     }
     Some(take_apart(&raw))
+}
+
+/// Of a translated state: its aliases, which stand from there on.
+fn add_aliases(raw: &mut Raw, bytes: &[u8], mut at: u32) -> Option<()> {
+    for alias in &mut raw.aliases {
+        let line: Line = words(bytes, at + event_alias::LINE)?;
+        let addresses = words(bytes, at + event_alias::ADDR)?;
+        *alias = (line[0] != 0).then_some((line, addresses));
+        at += event_alias::SIZE_BYTES;
+    }
+    // The first one has counted for the record.
+    let counted = raw.aliases.iter().flatten().map(|(line, _)| line[COUNT_WORD]).next();
+    raw.line[COUNT_WORD] = counted.unwrap_or(0);
+    Some(())
 }
 
 /// What another firewall has to know.
@@ -53,7 +59,7 @@ pub(crate) enum Change {
     Gone(Record),
 }
 
-/// A change of a state; `None` if it is of another kind. Of translated states aliases are missing.
+/// A change of a state; `None` if it is of another kind. What has gone has no aliases.
 pub(crate) fn change(bytes: &[u8]) -> Option<Change> {
     let word = |at: u32| Some(u32::from_ne_bytes(*bytes.get(at as usize..)?.first_chunk()?));
     let make = match word(changed::KIND)? {
@@ -66,5 +72,9 @@ pub(crate) fn change(bytes: &[u8]) -> Option<Change> {
     let account = account_of(&mut line, || kept);
     let addresses = words(bytes, changed::ADDR)?;
     let slot = word(changed::SLOT)?;
-    Some(make(take_apart(&Raw { slot, line, account, addresses, ..Raw::default() })))
+    let mut raw = Raw { slot, line, account, addresses, ..Raw::default() };
+    if word(changed::KIND)? == EVENT_CHANGED && low(line[0]) & layout::STATE_TRANSLATED != 0 {
+        add_aliases(&mut raw, bytes, translated_change::ALIAS)?;
+    }
+    Some(make(take_apart(&raw)))
 }

@@ -12,11 +12,17 @@ fn state(number: u64) -> State {
         [(Ipv4Addr::new(10, 0, 0, byte).into(), 1000 + word), ([192, 0, 2, 1].into(), 80)]
     };
     let peer = |phase| Peer { phase, wscale: 0x87, max_win: word, seq: [u32::MAX - 5, 77] };
+    let wire = |end: usize| Some(Wire { end: (ends[end].0, 50_000 + word), rule: number });
     let half = Half { flags: PRESENT | IF_BOUND, interface: 2, tag: 1, rule: u64::MAX - number };
     State {
         protocol: if is_tcp { 6 } else { 17 },
         flags: if is_tcp { CONNECTED } else { FIRST },
         ends,
+        wire: match number % 4 {
+            0 => [wire(1), None],
+            1 => [wire(1), wire(0)],
+            _ => [None; 2],
+        },
         peers: [peer(if is_tcp { 4 } else { 1 }), peer(0)],
         halves: [half, Half::default()],
         packets: [number, 1 << 40],
@@ -89,10 +95,15 @@ fn the_document_has_an_example() {
         ..state(2)
     };
     put_state(&mut bytes, &example);
-    put_end(&mut bytes, 1);
+    let rule = rule_hash("", "nat on em1 inet from 10.0.0.0/24 to any -> 203.0.113.9", 0);
+    let outside = Wire { end: ([203, 0, 113, 9].into(), 50_321), rule };
+    let translated = State { wire: [None, Some(outside)], ..example };
+    put_state(&mut bytes, &translated);
+    put_end(&mut bytes, 2);
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(written, hex);
-    assert_eq!(decoded(&bytes).unwrap()[1], Record::State(Box::new(example)));
+    let states = [example, translated].map(|state| Record::State(Box::new(state)));
+    assert_eq!(decoded(&bytes).unwrap()[1..3], states);
 }
 
 #[test]

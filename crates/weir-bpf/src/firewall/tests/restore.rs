@@ -23,6 +23,7 @@ fn v6(last: u8) -> IpAddr {
 fn state(ends: [(IpAddr, u16); 2]) -> Restored {
     Restored {
         ends,
+        wire: [None; 2],
         protocol: UDP,
         flags: layout::STATE_HALF_A | layout::STATE_HALF_B,
         profile: 0,

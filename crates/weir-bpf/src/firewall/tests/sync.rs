@@ -9,8 +9,8 @@ use super::audit::audit;
 use super::harness::*;
 use crate::firewall::EventReader;
 use crate::firewall::copies::SLOTS_MAX;
-use crate::firewall::layout::{self, change, phase, state, tcp_phase};
-use crate::firewall::restore::{Import, Outcome, Restored};
+use crate::firewall::layout::{self, change, control, phase, state, tcp_phase, translated_change};
+use crate::firewall::restore::{Import, Outcome, Restored, Wire};
 use crate::firewall::sweep::{Filter, Mode};
 
 const FIN: u64 = 1;
@@ -175,6 +175,7 @@ fn state_of(last: u8, protocol: u8, phase: [u8; 2]) -> Restored {
     let client = Ipv4Addr::new(10, 0, 0, last);
     Restored {
         ends: [(client.into(), 40_000), SERVER],
+        wire: [None; 2],
         protocol,
         flags: layout::STATE_HALF_A,
         profile: 0,
@@ -443,4 +444,102 @@ fn what_has_gone_by_the_other_firewall_may_be_acknowledged_here() {
     let request = request.set("packet.tcp_flags", ACK).set("packet.seq", 9000);
     let request = request.set("packet.ack", 1000 + 100_000).set("packet.window", 30_000);
     assert_eq!(table.call(&request).drops("state-mismatch"), 1);
+}
+
+/// A flow by half A and half B whose source has another port on the wire at half B, and whose
+/// destination has another one at half A if `is_redirected`.
+fn translated(last: u8, port: u16, is_redirected: bool, is_ipv6: bool) -> Restored {
+    let flags = layout::STATE_HALF_A | layout::STATE_HALF_B;
+    let plain = Restored {
+        flags,
+        halves: [7, 8],
+        interfaces: [1, 2],
+        ..state_of(last, UDP, [phase::MULTIPLE; 2])
+    };
+    let (mut ends, [mut outside, mut asked]): ([(IpAddr, u16); 2], [IpAddr; 2]) =
+        (plain.ends, [[192, 0, 2, 200].into(), [198, 51, 100, 1].into()]);
+    if is_ipv6 {
+        let v6 =
+            |word: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, word, last.into()));
+        ends = [(v6(1), 40_000), (v6(2), 80)];
+        [outside, asked] = [v6(3), v6(4)];
+    }
+    let redirected = Wire { end: (asked, 8080), rule: 9 };
+    let wire = [is_redirected.then_some(redirected), Some(Wire { end: (outside, port), rule: 10 })];
+    Restored { ends, wire, ..plain }
+}
+
+#[test]
+fn translated_states_come_with_what_they_have_on_the_wire() {
+    let Some(table) = table(64, 256, 100) else { return };
+    let firewall = &table.firewall;
+    let aliases = || firewall.arena().read64(control::ALIAS_COUNT);
+    let flags = || firewall.arena().read32(control::FLAGS) & layout::CONTROL_TRANSLATED;
+    assert_eq!(flags(), 0);
+    let all = [(false, false), (true, false), (false, true), (true, true)];
+    for ((is_redirected, is_ipv6), last) in all.into_iter().zip(1..) {
+        let state = translated(last, 50_000 + u16::from(last), is_redirected, is_ipv6);
+        let before = aliases();
+        let say = |state: Restored, is_odd: bool| import(&table, Import::State(state), is_odd);
+        // First the half where it comes in, as the other firewall may have looked in between.
+        let half = Restored { flags: layout::STATE_HALF_A, wire: [state.wire[0], None], ..state };
+        assert_eq!(say(half, false), Outcome::Made);
+        assert_eq!(aliases(), before + u64::from(is_redirected));
+        assert_eq!(say(state, false), Outcome::Updated);
+        assert_eq!(aliases(), before + 1 + u64::from(is_redirected), "the other half has come");
+        assert_eq!(say(state, true), Outcome::Updated);
+        assert_eq!(say(state, true), Outcome::Updated, "again and again");
+        assert_eq!(aliases(), before + 1 + u64::from(is_redirected));
+        audit(firewall);
+        // Another flow that would have the same on the wire.
+        let thief = translated(100 + last, 50_000 + u16::from(last), false, is_ipv6);
+        let thief = Restored { ends: [thief.ends[0], state.ends[1]], wire: state.wire, ..thief };
+        assert_eq!(say(thief, true), Outcome::Present, "somebody has it");
+        // The same flow with another port on the wire.
+        let other = Restored { wire: translated(last, 7, is_redirected, is_ipv6).wire, ..state };
+        assert_eq!(say(other, true), Outcome::Present);
+        let plain = Restored { wire: [None; 2], ..state };
+        assert_eq!(say(plain, true), Outcome::Present, "it was not translated");
+        audit(firewall);
+        // A packet that answers, from the wire of half B.
+        let outside = state.wire[1].unwrap().end;
+        let answer = table.request().set("operation", LOOK.into()).ends(state.ends[1], outside);
+        let found = table.call(&answer.set("packet.protocol", UDP.into()));
+        assert_eq!(found.result(), HIT, "{state:?}");
+    }
+    assert_ne!(flags(), 0);
+    let found = audit(firewall);
+    assert_eq!((found.live, found.aliases), (4, 6));
+
+    // They are copied with all of it, and gone.
+    let mut reader = firewall.change_reader().unwrap();
+    let slots: Vec<u32> = (0..64 + 256).collect();
+    assert_eq!(firewall.copy(&slots[..SLOTS_MAX], true).unwrap().busy_count, 0);
+    assert_eq!(firewall.copy(&slots[SLOTS_MAX..], true).unwrap().busy_count, 0);
+    let events = reader.read(Duration::ZERO).unwrap();
+    assert_eq!(events.len(), 4);
+    assert!(events.iter().all(|event| event.len() == translated_change::SIZE_BYTES as usize));
+    for ((is_redirected, is_ipv6), last) in all.into_iter().zip(1..) {
+        let ends = translated(last, 0, is_redirected, is_ipv6).ends;
+        assert_eq!(import(&table, Import::Gone { ends, protocol: UDP }, true), Outcome::Ended);
+    }
+    // What belongs to nobody is taken out by who comes by.
+    firewall.sweep_all(Mode::Expire).unwrap();
+    let found = audit(firewall);
+    assert_eq!((found.live, found.aliases, found.overflow), (0, 0, 0));
+}
+
+#[test]
+fn a_translated_state_without_room_leaves_nothing_behind() {
+    let Some(table) = table(64, 1, 100) else { return };
+    let state = translated(1, 50_001, true, false);
+    for _ in 0..3 {
+        assert_eq!(import(&table, Import::State(state), false), Outcome::Memory);
+    }
+    assert_eq!(audit(&table.firewall).live, 0);
+    drop(table);
+    let Some(table) = super::harness::table(64, 64, 0) else { return };
+    assert_eq!(import(&table, Import::State(state), false), Outcome::Limit);
+    let found = audit(&table.firewall);
+    assert_eq!((found.live, found.aliases), (0, 0));
 }

@@ -30,6 +30,7 @@ fn state(last: u8) -> State {
         protocol: 6,
         flags: sync::CONNECTED,
         ends: key(last).ends,
+        wire: [None; 2],
         peers: [peer; 2],
         halves: [Half { flags: PRESENT, interface: 2, tag: 0, rule: 9 }, Half::default()],
         packets: [12, 9],

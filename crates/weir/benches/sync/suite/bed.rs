@@ -65,6 +65,7 @@ impl Flows {
             protocol,
             flags,
             ends: [(address.into(), port), ([10, 2, 0, 2].into(), 7)],
+            wire: [None; 2],
             peers: [peer; 2],
             halves: [Half { flags: sync::PRESENT, ..Half::default() }; 2],
             packets: [2; 2],

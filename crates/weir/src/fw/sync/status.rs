@@ -162,13 +162,13 @@ mod tests {
         status.out.session_count = 1;
         status.out.lag_ms = 12;
         status.out.bulk_percent = Some(40);
-        status.out.left_out.insert("their addresses are translated".to_owned(), 3);
+        status.out.left_out.insert("they count for their source".to_owned(), 3);
         let shown = anstream::adapter::strip_str(&text(&status)).to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "to another firewall     live");
         assert_eq!(lines[1], "  lag                   12 ms");
         assert_eq!(lines[2], "  bulk                  40 %");
-        assert!(shown.contains("stay here             3: their addresses are translated\n"));
+        assert!(shown.contains("stay here             3: they count for their source\n"));
         assert!(shown.ends_with("\nfrom another firewall   no session\n"), "{shown}");
 
         status.out.is_live = false;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::network::{Network, PATIENCE, SERVER, SERVER6, at, echo_server, wait_until};
+use super::network::{Network, PATIENCE, ROUTER, SERVER, SERVER6, at, echo_server, wait_until};
 use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::beside;
 
@@ -79,6 +79,40 @@ fn connections_go_on_after_their_states_were_loaded() {
     for line in &mut lines {
         line.echo("without a rule");
     }
+}
+
+#[test]
+fn translated_connections_go_on_after_their_states_were_loaded() {
+    let test = "translated_connections_go_on_after_their_states_were_loaded";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("storednat");
+    let rules = format!(
+        "nat on b1 inet from 10.1.0.0/24 to any -> 10.2.0.1\n\
+         rdr on b0 inet proto tcp from any to {ROUTER} port 8001 -> {SERVER} port 7001\n{RULES}"
+    );
+    echo_server(&net.server, SERVER, 7001);
+    net.start(&rules);
+    let mut lines = [(SERVER, 7001), (ROUTER, 8001)]
+        .map(|(host, port)| net.connect(host, port, PATIENCE).expect("in"));
+    for line in &mut lines {
+        line.echo("before");
+    }
+    let before = connections(&net);
+    let path = net.file("states", "");
+    let said = net.pfctl(&format!("--store-states={path}"));
+    assert!(!said.contains("left out"), "{said}");
+    renew(&net, &rules);
+    let said = net.pfctl(&format!("-L {path}"));
+    assert!(!said.contains("left out") && !said.contains("without their rule"), "{said}");
+    assert_eq!(connections(&net), before);
+    for line in &mut lines {
+        line.echo("and on");
+    }
+    let again = net.pfctl(&format!("-L {path}"));
+    assert!(again.contains("present already"), "{again}");
 }
 
 #[test]

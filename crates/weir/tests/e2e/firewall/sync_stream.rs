@@ -13,7 +13,7 @@ use weir_fw::sync::stream::{self, Key, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
 
 use super::network::{
-    IMPATIENCE, Line, Network, PATIENCE, SERVER, SERVER6, at, echo_server, wait_until,
+    IMPATIENCE, Line, Network, PATIENCE, ROUTER, SERVER, SERVER6, at, echo_server, wait_until,
 };
 use crate::common::{assert_exit, can_run_lab, wait_or_show};
 use crate::turns::beside;
@@ -306,6 +306,7 @@ fn made_up(count: u32) -> Vec<u8> {
             protocol: 6,
             flags: sync::CONNECTED,
             ends: [([10, a, b, c].into(), 1000), ([192, 0, 2, 1].into(), 80)],
+            wire: [None; 2],
             peers: [peer; 2],
             halves: [Half { flags: sync::PRESENT, ..Half::default() }, Half::default()],
             packets: [1; 2],
@@ -340,6 +341,7 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
         protocol: 17,
         flags: 0,
         ends: [client, ([10, 2, 0, 2].into(), 7003)],
+        wire: [None; 2],
         peers: [2, 0].map(|phase| Peer { phase, ..Peer::default() }),
         halves: [Half { flags: sync::PRESENT, ..Half::default() }; 2],
         packets: [10, 0],
@@ -374,6 +376,55 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
     assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (2, 1, 0));
     assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (2, 1, 1));
     assert_eq!(states(&net), Vec::<String>::new());
+}
+
+/// What both boxes translate to the first one's address, and from it.
+const TRANSLATION: &str = "\
+nat on b1 inet from 10.1.0.0/24 to any -> 10.2.0.1
+nat on b1 inet6 from fd01::/64 to any -> fd02::1
+rdr on b0 inet proto tcp from any to 10.1.0.1 port 8001 -> 10.2.0.2 port 7001
+";
+
+#[test]
+fn translated_connections_go_on_after_a_box_has_lost_its_states() {
+    let test = "translated_connections_go_on_after_a_box_has_lost_its_states";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = ["nat1", "nat2"].map(Network::new);
+    for host in [SERVER, SERVER6] {
+        echo_server(&one.server, host, 7001);
+    }
+    let rules = format!("{TRANSLATION}{RULES}");
+    [&one, &two].iter().for_each(|net| net.start(&rules));
+    let mut lines = [(SERVER, 7001), (SERVER6, 7001), (ROUTER, 8001)]
+        .map(|(host, port)| open(&one, host, port));
+    let relay = Relay::join(&one, &two);
+    let before = wait_for_the_same(&one, &two, "they have come");
+    assert_eq!(before.len(), 3, "{before:?}");
+    assert!(before.iter().all(|line| line.contains('(')), "{before:?}");
+    let late = open(&one, SERVER, 7001);
+    let before = wait_for_the_same(&one, &two, "a new one comes, too");
+    assert_eq!(before.len(), 4, "{before:?}");
+    for line in &mut lines {
+        line.bounce(1_000_000, "through the first box");
+    }
+    relay.cut(&one, &two);
+    // Not stopped: the box would say to the server that it has no such connections.
+    one.pfctl("-F states");
+    assert_eq!(states(&one), Vec::<String>::new());
+    let _back = Relay::join(&two, &one);
+    assert_eq!(wait_for_the_same(&two, &one, "they have come back"), before);
+    assert_eq!(status(&one).incoming.default_rule_count, 0);
+    for line in &mut lines {
+        line.echo("and on");
+        line.bounce(1_000_000, "and within new windows");
+    }
+    assert_eq!(one.dropped("state-mismatch"), 0);
+    // A new one gets a port that nobody has.
+    open(&one, SERVER, 7001).bounce(100_000, "a new one");
+    drop(late);
 }
 
 /// Half of them are more ends than what waits to be written, their ring, twice, and sockets have
