@@ -22,9 +22,8 @@ pub const HEADER_SIZE_BYTES: usize = 12;
 pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
 /// Bytes of a state, without its type and length.
 pub const STATE_SIZE_BYTES: u16 = 148;
-/// The same of a translated state: two halves' ends on the wire follow.
-pub const TRANSLATED_SIZE_BYTES: u16 = STATE_SIZE_BYTES + 2 * WIRE_SIZE_BYTES;
-const WIRE_SIZE_BYTES: u16 = 28;
+/// The same of a state with all parts.
+const PARTS_SIZE_BYTES_MAX: usize = STATE_SIZE_BYTES as usize + 2 * (4 + 26) + (4 + 4);
 /// [`State::idle_ms`] of a state that came from another firewall, if no packet has come since.
 pub const SECOND_HAND: u64 = u64::MAX;
 /// The longest name of an interface or a tag.
@@ -35,7 +34,15 @@ const TYPE_END: u16 = 0;
 const TYPE_INTERFACE: u16 = 1;
 const TYPE_TAG: u16 = 2;
 const TYPE_STATE: u16 = 3;
-const TYPE_TRANSLATED: u16 = 4;
+const TYPE_STATE_OF_PARTS: u16 = 4;
+/// [`Record::Unknown`] of a state with a part that this version does not know: a state all the same,
+/// where they are counted.
+pub const UNKNOWN_STATE: u16 = TYPE_STATE_OF_PARTS;
+const TYPE_GATEWAY: u16 = 5;
+
+/// Parts of such a state, behind what each state has.
+const PART_WIRE: [u16; 2] = [1, 2];
+const PART_GATEWAYS: u16 = 3;
 
 /// [`State::flags`]: only phases of TCP are followed.
 pub const SLOPPY: u16 = 1 << 0;
@@ -108,6 +115,8 @@ pub struct State {
     /// Of both halves. If they have any, `ends` are those between the translation of a destination,
     /// where packets come in, and that of a source, where they leave.
     pub wire: [Option<Wire>; 2],
+    /// Numbers of the names of gateways towards end 1 and towards end 0; 0: routes say it.
+    pub gateways: [u16; 2],
     pub peers: [Peer; 2],
     pub halves: [Half; 2],
     /// Packets that both ends have sent.
@@ -127,6 +136,18 @@ pub struct State {
 pub enum Kind {
     Interface,
     Tag,
+    /// Of `route-to` or `reply-to`: its address, `@` and its interface, or one of both alone.
+    Gateway,
+}
+
+impl Kind {
+    const fn record_type(self) -> u16 {
+        match self {
+            Self::Interface => TYPE_INTERFACE,
+            Self::Tag => TYPE_TAG,
+            Self::Gateway => TYPE_GATEWAY,
+        }
+    }
 }
 
 /// A record of a stream.
@@ -197,7 +218,8 @@ pub fn put_header(out: &mut Vec<u8>) {
     out.extend([0; 2]);
 }
 
-/// Appends the name of an interface or a tag; false, and nothing, if it has none or is too long.
+/// Appends the name of an interface, a tag or a gateway; false, and nothing, if it has none or is too
+/// long.
 #[must_use]
 pub fn put_name(out: &mut Vec<u8>, kind: Kind, number: u16, name: &str) -> bool {
     let size = name.len();
@@ -205,8 +227,7 @@ pub fn put_name(out: &mut Vec<u8>, kind: Kind, number: u16, name: &str) -> bool 
         return false;
     }
     let Ok(size) = u16::try_from(size + 2) else { return false };
-    let kind = if kind == Kind::Interface { TYPE_INTERFACE } else { TYPE_TAG };
-    out.extend(kind.to_be_bytes());
+    out.extend(kind.record_type().to_be_bytes());
     out.extend(size.to_be_bytes());
     out.extend(number.to_be_bytes());
     out.extend(name.as_bytes());
@@ -222,16 +243,10 @@ pub fn put_end(out: &mut Vec<u8>, state_count: u64) {
 
 /// Appends a state. Its ends are to be of one family.
 pub fn put_state(out: &mut Vec<u8>, state: &State) {
-    const SIZE: usize = RECORD_HEADER_SIZE_BYTES + TRANSLATED_SIZE_BYTES as usize;
+    const SIZE: usize = RECORD_HEADER_SIZE_BYTES + PARTS_SIZE_BYTES_MAX;
     let mut record = Writer { bytes: [0; SIZE], at: 0 };
-    let is_translated = state.wire.iter().any(Option::is_some);
-    let (kind, size) = if is_translated {
-        (TYPE_TRANSLATED, TRANSLATED_SIZE_BYTES)
-    } else {
-        (TYPE_STATE, STATE_SIZE_BYTES)
-    };
-    record.put(kind.to_be_bytes());
-    record.put(size.to_be_bytes());
+    record.put(TYPE_STATE.to_be_bytes());
+    record.put(STATE_SIZE_BYTES.to_be_bytes());
     record.put([if state.ends[0].0.is_ipv4() { 4 } else { 6 }, state.protocol]);
     record.put(state.flags.to_be_bytes());
     record.put_ends(&state.ends);
@@ -251,15 +266,7 @@ pub fn put_state(out: &mut Vec<u8>, state: &State) {
     for number in counts.chain([state.age_ms, state.remaining_ms, state.idle_ms]) {
         record.put(number.to_be_bytes());
     }
-    for wire in state.wire.iter().filter(|_| is_translated) {
-        record.put(u16::from(wire.is_some()).to_be_bytes());
-        let Some(wire) = wire else {
-            record.put([0; WIRE_SIZE_BYTES as usize - 2]);
-            continue;
-        };
-        record.put_end(&wire.end);
-        record.put(wire.rule.to_be_bytes());
-    }
+    record.put_parts(state);
     out.extend_from_slice(&record.bytes[..record.at]);
 }
 
@@ -273,6 +280,28 @@ impl<const SIZE: usize> Writer<SIZE> {
     fn put<const N: usize>(&mut self, field: [u8; N]) {
         self.bytes[self.at..self.at + N].copy_from_slice(&field);
         self.at += N;
+    }
+
+    /// What only some states have.
+    fn put_parts(&mut self, state: &State) {
+        let whole = self.at;
+        for (part, wire) in PART_WIRE.into_iter().zip(&state.wire) {
+            let Some(wire) = wire else { continue };
+            self.put(part.to_be_bytes());
+            self.put(26_u16.to_be_bytes());
+            self.put_end(&wire.end);
+            self.put(wire.rule.to_be_bytes());
+        }
+        if state.gateways != [0, 0] {
+            self.put(PART_GATEWAYS.to_be_bytes());
+            self.put(4_u16.to_be_bytes());
+            state.gateways.iter().for_each(|number| self.put(number.to_be_bytes()));
+        }
+        let more = u16::try_from(self.at - whole).unwrap_or(0);
+        if more > 0 {
+            self.bytes[..2].copy_from_slice(&TYPE_STATE_OF_PARTS.to_be_bytes());
+            self.bytes[2..4].copy_from_slice(&(STATE_SIZE_BYTES + more).to_be_bytes());
+        }
     }
 
     fn put_ends(&mut self, ends: &[(IpAddr, u16); 2]) {
@@ -369,7 +398,7 @@ impl Iterator for Decoder<'_> {
         }
         let record = self.record();
         match &record {
-            Ok(Record::State(_)) => self.state_count += 1,
+            Ok(Record::State(_) | Record::Unknown(UNKNOWN_STATE)) => self.state_count += 1,
             Ok(Record::End { .. }) => self.is_over = true,
             Ok(_) => {}
             Err(_) => (self.is_over, self.at) = (true, self.bytes.len()),
@@ -409,9 +438,9 @@ impl Fields<'_> {
         match kind {
             TYPE_INTERFACE => self.name(Kind::Interface),
             TYPE_TAG => self.name(Kind::Tag),
-            TYPE_STATE | TYPE_TRANSLATED => {
-                Ok(Record::State(Box::new(self.state(kind == TYPE_TRANSLATED)?)))
-            }
+            TYPE_GATEWAY => self.name(Kind::Gateway),
+            TYPE_STATE => Ok(Record::State(Box::new(self.state()?))),
+            TYPE_STATE_OF_PARTS => self.state_of_parts(),
             other => {
                 self.rest = &[];
                 Ok(Record::Unknown(other))
@@ -441,9 +470,39 @@ impl Fields<'_> {
         Ok(Record::Name { kind, number, name: name.to_owned() })
     }
 
-    fn state(&mut self, is_translated: bool) -> Result<State, Cause> {
-        let size = if is_translated { TRANSLATED_SIZE_BYTES } else { STATE_SIZE_BYTES };
-        if self.rest.len() != usize::from(size) {
+    /// A state with something that most have not. One with a part of an unknown type would not be
+    /// the same without that.
+    fn state_of_parts(&mut self) -> Result<Record, Cause> {
+        let mut parts = self.rest.split_off(usize::from(STATE_SIZE_BYTES)..).unwrap_or_default();
+        let version = self.rest.first().copied().unwrap_or(0);
+        let (mut state, mut last) = (self.state()?, 0);
+        allow("the size of a state's parts", 0, !parts.is_empty() || self.is_short)?;
+        while !parts.is_empty() {
+            let mut part = Fields { rest: parts, is_short: false };
+            let (kind, size) = (part.u16(), part.u16());
+            allow("a part behind a later one", kind.into(), kind > last)?;
+            last = kind;
+            let Some(body) = part.rest.split_off(..usize::from(size)) else {
+                return Err(Cause::Value { field: "a part's size", value: size.into() });
+            };
+            parts = part.rest;
+            let mut body = Fields { rest: body, is_short: part.is_short };
+            match PART_WIRE.iter().position(|wire| *wire == kind) {
+                Some(half) => state.wire[half] = Some(body.wire(version)?),
+                None if kind == PART_GATEWAYS => {
+                    state.gateways = [body.u16(), body.u16()];
+                    let is_any = state.gateways != [0, 0];
+                    allow("a state's number of gateways", 0, is_any || body.is_short)?;
+                }
+                None => return Ok(Record::Unknown(UNKNOWN_STATE)),
+            }
+            allow("a part's size", size.into(), !body.is_wrong())?;
+        }
+        Ok(Record::State(Box::new(state)))
+    }
+
+    fn state(&mut self) -> Result<State, Cause> {
+        if self.rest.len() != usize::from(STATE_SIZE_BYTES) {
             self.is_short = true;
         }
         let [version, protocol] = self.take();
@@ -451,11 +510,12 @@ impl Fields<'_> {
         let ends = [self.end(version)?, self.end(version)?];
         let peers = [self.peer(protocol)?, self.peer(protocol)?];
         let halves = [self.half()?, self.half()?];
-        let mut state = State {
+        let state = State {
             protocol,
             flags,
             ends,
             wire: [None; 2],
+            gateways: [0; 2],
             peers,
             halves,
             packets: [self.u64(), self.u64()],
@@ -464,15 +524,6 @@ impl Fields<'_> {
             remaining_ms: self.u64(),
             idle_ms: self.u64(),
         };
-        if is_translated {
-            state.wire = [self.wire(version)?, self.wire(version)?];
-            let is_any = state.wire.iter().any(Option::is_some);
-            allow(
-                "the number of a translated state's ends on the wire",
-                0,
-                is_any || self.is_short,
-            )?;
-        }
         allow("a state's flags", flags.into(), flags & !STATE_FLAGS == 0)?;
         let is_there = halves.iter().any(|half| half.flags & PRESENT != 0);
         allow("the number of a state's halves", 0, is_there || self.is_short)?;
@@ -492,12 +543,8 @@ impl Fields<'_> {
         Ok((Ipv4Addr::new(a, b, c, d).into(), port))
     }
 
-    fn wire(&mut self, version: u8) -> Result<Option<Wire>, Cause> {
-        let (is_there, end, rule) = (self.u16(), self.end(version)?, self.u64());
-        allow("whether a half is translated", is_there.into(), is_there <= 1)?;
-        let is_empty = end.0.is_unspecified() && end.1 == 0 && rule == 0;
-        allow("what a half without a translation has", 1, is_there == 1 || is_empty)?;
-        Ok((is_there == 1).then_some(Wire { end, rule }))
+    fn wire(&mut self, version: u8) -> Result<Wire, Cause> {
+        Ok(Wire { end: self.end(version)?, rule: self.u64() })
     }
 
     fn peer(&mut self, protocol: u8) -> Result<Peer, Cause> {

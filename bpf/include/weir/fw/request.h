@@ -94,7 +94,8 @@ struct weir_fw_sweep {
 	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are;
 				 * RESTORE, GONE: WEIR_RESTORED_*; COPY: slots that are done */
 	__u32 translator[2];	/* of RESTORE: the rules that have translated both halves */
-	__u32 unused[2];
+	__u8 gateway[2];	/* of RESTORE: numbers of those towards end 1 and end 0 */
+	__u16 unused[3];
 };
 
 #endif /* WEIR_FW_REQUEST_H */

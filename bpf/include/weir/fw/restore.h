@@ -109,6 +109,7 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 		weir_line_account_open(s, r->created_tick);
 	for (i = 0; i < 2; i++) {
 		s->phase[i] = r->phase[i];
+		s->next_hop[i] = (__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT;
 		s->interface[i] = r->interface[i] & WEIR_STATE_INTERFACE_MASK;
 		if (is_tcp) {
 			s->seq[i].lo = r->seq[i][0];

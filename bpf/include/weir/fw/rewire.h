@@ -69,8 +69,10 @@ __noinline int weir_rewire_end(const struct weir_fw_sweep *r __arg_nonnull,
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 half;
 
+	if (!scratch)
+		return 0;
 	for (half = 0; half < 2; half++) {
-		if (!scratch || !w->alias[half] || w->alias[half] == WEIR_REWIRE_MEMORY)
+		if (!w->alias[half] || w->alias[half] == WEIR_REWIRE_MEMORY)
 			continue;
 		weir_rewire_key(r, p, &scratch->wire, half);
 		weir_alias_take_back(w->alias[half], scratch->wire.hash, p->cpu);
@@ -113,8 +115,10 @@ static __always_inline bool weir_rewire_half_fits(const struct weir_fw_sweep *r,
 	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A, alias = 0;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
-	if (!scratch || !(r->control & s->control & flag))
-		return scratch;
+	if (!scratch)
+		return false;
+	if (!(r->control & s->control & flag))
+		return true;
 	if (s->control & WEIR_STATE_TRANSLATED)
 		alias = s->count[half];
 	if (!alias || !r->translated[half])

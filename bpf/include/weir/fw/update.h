@@ -154,9 +154,13 @@ __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 	weir_update_sender(r, s);
 	if (is_tcp)
 		weir_update_tcp(r, slot, is_known);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
 		if (r->phase[i] > s->phase[i])
 			s->phase[i] = r->phase[i];
+		if (r->gateway[i] && r->gateway[i] != s->next_hop[i] >> WEIR_STATE_GATEWAY_SHIFT)
+			weir_write_once(s->next_hop[i],
+					(__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT);
+	}
 	weir_update_counts(r, slot);
 	return WEIR_RESTORED_UPDATED;
 }

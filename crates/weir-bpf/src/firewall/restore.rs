@@ -29,6 +29,8 @@ pub struct Restored {
     pub ends: [(IpAddr, u16); 2],
     /// Of both halves, where they are translated; of the same family.
     pub wire: [Option<Wire>; 2],
+    /// Numbers of the gateways towards end 1 and towards end 0; 0: routes say it.
+    pub gateways: [u8; 2],
     /// IP protocol.
     pub protocol: u8,
     /// `layout::STATE_*`: halves and whether they are bound, `SLOPPY`, `FIRST`, `WATCHED`.
@@ -177,6 +179,7 @@ fn request(state: &Restored) -> io::Result<Words> {
         put(bytes, sweep::TRANSLATOR + at * 4, rule.to_ne_bytes());
     }
     put(bytes, sweep::TRANSLATED, translated);
+    put(bytes, sweep::GATEWAY, state.gateways);
     Ok(words.map(u32::from_ne_bytes))
 }
 

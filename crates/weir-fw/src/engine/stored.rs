@@ -2,7 +2,7 @@
 //! [`crate::sync`].
 //!
 //! What a record needs besides itself stays behind, and is counted by the reason: another family, a
-//! gateway, changed sequence numbers, what packets are changed by, a count at its source.
+//! socket, changed sequence numbers, what packets are changed by, a count at its source.
 //! This module never writes a file.
 
 use std::borrow::Cow;
@@ -16,6 +16,7 @@ use weir_bpf::firewall::{Arena, Firewall};
 use super::answers::now_tick;
 use super::{Engine, Refused};
 use crate::compile::RuleInfo;
+use crate::compile::known::Gateway;
 use crate::protocol::{Names, Restored, Stored};
 use crate::states::{Record, View, timeout_of};
 use crate::sync::{self, Half, Kind, Peer, State};
@@ -45,6 +46,7 @@ pub(crate) struct StatesStorer {
     /// Names by slot, and by number from 1 on.
     interfaces: Vec<String>,
     tags: Vec<String>,
+    gateways: Vec<String>,
     /// Names of rules everywhere, by identifier.
     rules: HashMap<u32, u64>,
 }
@@ -82,9 +84,13 @@ impl StatesStorer {
 
     /// Appends what its numbers stand for.
     pub(crate) fn put_names(&self, bytes: &mut Vec<u8>) {
-        for (kind, names) in [(Kind::Interface, &self.interfaces), (Kind::Tag, &self.tags)] {
+        for (kind, names) in [
+            (Kind::Interface, &self.interfaces),
+            (Kind::Tag, &self.tags),
+            (Kind::Gateway, &self.gateways),
+        ] {
             for (number, name) in (0..).zip(names) {
-                // Slots without an interface have no name; nothing refers to them.
+                // Numbers that stand for nothing have no name; nothing refers to them.
                 let _ = sync::put_name(bytes, kind, number, name);
             }
         }
@@ -92,7 +98,8 @@ impl StatesStorer {
 
     /// Whether its numbers stand for the same as those of another one.
     pub(crate) fn has_names_of(&self, other: &Self) -> bool {
-        self.interfaces == other.interfaces && self.tags == other.tags
+        let all = |it: &Self| [it.interfaces.clone(), it.tags.clone(), it.gateways.clone()];
+        all(self) == all(other)
     }
 
     /// A record as a state, or why it is none.
@@ -104,6 +111,13 @@ impl StatesStorer {
     ) -> Result<State, &'static str> {
         if let Some(reason) = needs_more(record) {
             return Err(reason);
+        }
+        let is_socket = |number: &u8| {
+            let name = self.gateways.get(usize::from(*number));
+            *number != 0 && name.is_none_or(String::is_empty)
+        };
+        if record.gateways.iter().any(is_socket) {
+            return Err("a socket has their packets (divert-to)");
         }
         let has = |bit: u32| record.flags & bit != 0;
         let give = |flag: u16, is_given: bool| if is_given { flag } else { 0 };
@@ -146,6 +160,7 @@ impl StatesStorer {
                 | give(sync::CONNECTED, is_tcp && is_connected),
             ends: record.ends,
             wire: [wire(0), wire(1)],
+            gateways: record.gateways.map(u16::from),
             peers: [peer(0), peer(1)],
             halves: [half(0), half(1)],
             packets: record.packets,
@@ -167,8 +182,6 @@ fn needs_more(record: &Record) -> Option<&'static str> {
         Some("they are of two IP versions (af-to)")
     } else if record.is_modulated {
         Some("their sequence numbers are changed (modulate, synproxy)")
-    } else if record.gateways != [0, 0] {
-        Some("rules give their gateway (route-to, reply-to, divert-to)")
     } else if has(layout::STATE_SCRUB) || record.scrubs != [0, 0] {
         Some("rules change their packets (scrub, set tos, queues)")
     } else if has(layout::STATE_TRACKED) {
@@ -252,6 +265,7 @@ pub(crate) struct Meaning {
     here: HashMap<(Kind, String), u8>,
     interfaces: Numbers,
     tags: Numbers,
+    gateways: Numbers,
 }
 
 /// Names of a stream by their number there, each with its number here.
@@ -273,7 +287,11 @@ struct Made {
 impl Meaning {
     /// Takes the names of a stream over that goes on, after rules or interfaces have changed.
     pub(crate) fn rename(&mut self, before: Self) {
-        for (kind, numbers) in [(Kind::Interface, before.interfaces), (Kind::Tag, before.tags)] {
+        for (kind, numbers) in [
+            (Kind::Interface, before.interfaces),
+            (Kind::Tag, before.tags),
+            (Kind::Gateway, before.gateways),
+        ] {
             for (number, named) in (0..).zip(numbers) {
                 if let Some((name, _)) = named {
                     self.name(kind, number, name);
@@ -287,6 +305,7 @@ impl Meaning {
         let numbers = match kind {
             Kind::Interface => &mut self.interfaces,
             Kind::Tag => &mut self.tags,
+            Kind::Gateway => &mut self.gateways,
         };
         let index = usize::from(number);
         numbers.resize(numbers.len().max(index + 1), None);
@@ -329,6 +348,16 @@ impl Meaning {
         })
     }
 
+    /// The number of a gateway here; or why the state is left out.
+    fn gateway(&self, number: u16) -> Result<u8, String> {
+        match self.gateways.get(usize::from(number)) {
+            _ if number == 0 => Ok(0),
+            Some(Some((_, Some(number)))) => Ok(*number),
+            Some(Some((name, None))) => Err(format!("no rule here has the gateway {name}")),
+            _ => Err("their gateway has no name".to_owned()),
+        }
+    }
+
     /// A state in this firewall's numbers, and whether it lost a rule; or why it is left out.
     pub(crate) fn state(
         &self,
@@ -368,8 +397,10 @@ impl Meaning {
         };
         let wires = state.wire.map(|half| half.map(wire));
         let has_lost_translator = wires.iter().flatten().any(|(_, has_lost_rule)| *has_lost_rule);
+        let [there, back] = state.gateways;
         let request = Request {
             ends: state.ends,
+            gateways: [self.gateway(there)?, self.gateway(back)?],
             wire: wires.map(|half| half.map(|(wire, _)| wire)),
             protocol: state.protocol,
             flags,
@@ -398,6 +429,7 @@ impl Engine {
             firewall: Arc::clone(&self.firewall),
             interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
             tags: std::iter::once(String::new()).chain(tags).collect(),
+            gateways: std::iter::once(String::new()).chain(self.gateway_names()).collect(),
             rules: hashes(&self.rules, &HashMap::new()).collect(),
         }
     }
@@ -430,6 +462,15 @@ impl Engine {
         Ok(restored)
     }
 
+    /// Names of gateways by number, from 1 on; sockets have none.
+    fn gateway_names(&self) -> impl Iterator<Item = String> {
+        let name = |held: &Option<Gateway>| match held {
+            Some(gateway) if gateway.socket.is_none() => gateway.to_string(),
+            _ => String::new(),
+        };
+        self.known.gateways.held.iter().map(name)
+    }
+
     /// What the words of a firewall mean here that calls some interfaces otherwise.
     pub(crate) fn meaning(&self, names: &Names) -> Meaning {
         let tags = self.known.tags.held.iter().zip(1..).filter_map(|(name, number)| {
@@ -441,13 +482,19 @@ impl Engine {
             let name = names.get(known.name.as_str()).map_or(known.name.as_str(), |theirs| theirs);
             Some(((Kind::Interface, name.to_owned()), u8::try_from(slot).ok()?))
         });
+        let gateways = self.gateway_names().zip(1_u16..).filter_map(|(name, number)| {
+            let theirs = in_their_words(&name, &names).into_owned();
+            let number = u8::try_from(number).ok().filter(|_| !name.is_empty())?;
+            Some(((Kind::Gateway, theirs), number))
+        });
         let profiles = profiles(self.firewall.arena());
         let rule = |(id, hash)| (hash, (id, profiles.get(&id).copied().unwrap_or(0)));
         Meaning {
             rules: hashes(&self.rules, &names).map(rule).collect(),
-            here: tags.chain(interfaces).collect(),
+            here: tags.chain(interfaces).chain(gateways).collect(),
             interfaces: Numbers::new(),
             tags: Numbers::new(),
+            gateways: Numbers::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::{
     Cause, Error, Fields, HEADER_SIZE_BYTES, MAGIC, RECORD_HEADER_SIZE_BYTES, Record, TYPE_END,
-    VERSION, Writer,
+    UNKNOWN_STATE, VERSION, Writer,
 };
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ impl Decoder {
             return Err(Cause::Size { kind, size });
         }
         match &item {
-            Item::Record(Record::State(_)) | Item::Gone(_) => {
+            Item::Record(Record::State(_) | Record::Unknown(UNKNOWN_STATE)) | Item::Gone(_) => {
                 self.record_count = self.record_count.saturating_add(1);
             }
             Item::Mark(mark) => {

@@ -23,6 +23,7 @@ fn state(number: u64) -> State {
             1 => [wire(1), wire(0)],
             _ => [None; 2],
         },
+        gateways: [u16::from(byte % 5 == 4), 2 * u16::from(byte % 5 > 2)],
         peers: [peer(if is_tcp { 4 } else { 1 }), peer(0)],
         halves: [half, Half::default()],
         packets: [number, 1 << 40],
@@ -182,6 +183,47 @@ fn what_is_wrong_is_named_with_its_place() {
     unknown.extend([0x70, 0, 0, 3, 1, 2, 3]);
     unknown.extend(end);
     assert!(decoded(&unknown).unwrap().contains(&Record::Unknown(0x7000)));
+}
+
+/// A stream of a state with these parts.
+fn with_parts(parts: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_header(&mut bytes);
+    let at = bytes.len();
+    put_state(&mut bytes, &State { wire: [None; 2], gateways: [0; 2], ..state(1) });
+    bytes.extend(parts);
+    let size = STATE_SIZE_BYTES + u16::try_from(parts.len()).unwrap();
+    bytes[at..at + 2].copy_from_slice(&TYPE_STATE_OF_PARTS.to_be_bytes());
+    bytes[at + 2..at + 4].copy_from_slice(&size.to_be_bytes());
+    put_end(&mut bytes, 1);
+    bytes
+}
+
+#[test]
+fn parts_are_known_or_their_state_is_not() {
+    let gateways = [0, 3, 0, 4, 0, 1, 0, 2];
+    let Record::State(found) = decoded(&with_parts(&gateways)).unwrap().remove(0) else {
+        panic!("it is a state");
+    };
+    assert_eq!(found.gateways, [1, 2]);
+    let unknown = [&gateways[..], &[0x70, 0, 0, 1, 9]].concat();
+    let records = decoded(&with_parts(&unknown)).expect("it counts as a state");
+    assert_eq!(records[0], Record::Unknown(UNKNOWN_STATE));
+    let wire: Vec<u8> = [0, 2, 0, 26].into_iter().chain([0; 26]).collect();
+    for (wrong, field) in [
+        (&[][..], "the size of a state's parts"),
+        (&gateways[..7], "a part's size"),
+        (&[0, 3, 0, 3, 0, 1, 0], "a part's size"),
+        (&[0, 3, 0, 5, 0, 1, 0, 0, 0], "a part's size"),
+        (&[0, 3, 0], "a part's size"),
+        (&[gateways, gateways].concat(), "a part behind a later one"),
+        (&[&gateways[..], &wire].concat(), "a part behind a later one"),
+        (&[0, 3, 0, 4, 0, 0, 0, 0], "a state's number of gateways"),
+    ] {
+        let error = decoded(&with_parts(wrong)).unwrap_err();
+        let is_it = matches!(error.cause, Cause::Value { field: found, .. } if found == field);
+        assert!(is_it, "{field}: {error}");
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn state(ends: [(IpAddr, u16); 2]) -> Restored {
     Restored {
         ends,
         wire: [None; 2],
+        gateways: [0; 2],
         protocol: UDP,
         flags: layout::STATE_HALF_A | layout::STATE_HALF_B,
         profile: 0,

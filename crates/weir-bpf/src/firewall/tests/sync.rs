@@ -176,6 +176,7 @@ fn state_of(last: u8, protocol: u8, phase: [u8; 2]) -> Restored {
     Restored {
         ends: [(client.into(), 40_000), SERVER],
         wire: [None; 2],
+        gateways: [0; 2],
         protocol,
         flags: layout::STATE_HALF_A,
         profile: 0,

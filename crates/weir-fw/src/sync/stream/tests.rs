@@ -31,6 +31,7 @@ fn state(last: u8) -> State {
         flags: sync::CONNECTED,
         ends: key(last).ends,
         wire: [None; 2],
+        gateways: [0; 2],
         peers: [peer; 2],
         halves: [Half { flags: PRESENT, interface: 2, tag: 0, rule: 9 }, Half::default()],
         packets: [12, 9],

@@ -66,6 +66,7 @@ impl Flows {
             flags,
             ends: [(address.into(), port), ([10, 2, 0, 2].into(), 7)],
             wire: [None; 2],
+            gateways: [0; 2],
             peers: [peer; 2],
             halves: [Half { flags: sync::PRESENT, ..Half::default() }; 2],
             packets: [2; 2],

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_fw::protocol::{Client, ClientError, Names, Request, SyncDirection, SyncStatus};
 use weir_fw::sync::stream::{self, Key, Mark, Session};
 use weir_fw::sync::{self, Half, Peer, State};
+use weir_net::Netlink;
 
 use super::network::{
     IMPATIENCE, Line, Network, PATIENCE, ROUTER, SERVER, SERVER6, at, echo_server, wait_until,
@@ -307,6 +308,7 @@ fn made_up(count: u32) -> Vec<u8> {
             flags: sync::CONNECTED,
             ends: [([10, a, b, c].into(), 1000), ([192, 0, 2, 1].into(), 80)],
             wire: [None; 2],
+            gateways: [0; 2],
             peers: [peer; 2],
             halves: [Half { flags: sync::PRESENT, ..Half::default() }, Half::default()],
             packets: [1; 2],
@@ -342,6 +344,7 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
         flags: 0,
         ends: [client, ([10, 2, 0, 2].into(), 7003)],
         wire: [None; 2],
+        gateways: [0; 2],
         peers: [2, 0].map(|phase| Peer { phase, ..Peer::default() }),
         halves: [Half { flags: sync::PRESENT, ..Half::default() }; 2],
         packets: [10, 0],
@@ -376,6 +379,55 @@ fn a_flow_that_comes_back_is_this_firewalls_again() {
     assert_eq!(say(&|bytes| sync::put_state(bytes, &state)), (2, 1, 0));
     assert_eq!(say(&|bytes| stream::put_gone(bytes, &key)), (2, 1, 1));
     assert_eq!(states(&net), Vec::<String>::new());
+}
+
+#[test]
+fn connections_with_a_gateway_go_on_by_it_after_a_box_has_lost_its_states() {
+    let test = "connections_with_a_gateway_go_on_by_it_after_a_box_has_lost_its_states";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = ["way1", "way2"].map(Network::new);
+    for net in [&one, &two] {
+        net.add_second_way();
+        net.start(
+            "block drop all\n\
+             pass in on b0 route-to (b2 10.3.0.2) proto tcp to any port 7001 keep state\n\
+             pass out on b2 proto tcp to any port 7001 keep state\n",
+        );
+    }
+    echo_server(&one.server, SERVER, 7001);
+    let mut line = open(&one, SERVER, 7001);
+    let relay = Relay::join(&one, &two);
+    let before = wait_for_the_same(&one, &two, "it has come");
+    assert_eq!(before.len(), 1, "{before:?}");
+    relay.cut(&one, &two);
+    one.pfctl("-F states");
+    let back = Relay::join(&two, &one);
+    assert_eq!(wait_for_the_same(&two, &one, "it has come back"), before);
+    back.cut(&two, &one);
+    let by_the_second = || {
+        let count = || Netlink::open()?.stats64("b2").map(|counted| counted.tx_packets);
+        one.router.run(count).expect("entered").expect("counted")
+    };
+    let packets = by_the_second();
+    line.bounce(300_000, "by its gateway");
+    assert!(by_the_second() > packets + 100, "it goes another way");
+
+    // Without that gateway nothing is made of it.
+    two.pfctl("-F states");
+    // By the second load, no state has one that no rule has.
+    for _ in 0..2 {
+        two.reload("block drop all\npass proto tcp to any port 7001 keep state\n");
+    }
+    let forth = Relay::join(&one, &two);
+    wait_until("it is left out", || {
+        let left_out = status(&two).incoming.left_out;
+        left_out.contains_key("no rule here has the gateway 10.3.0.2@b2")
+    });
+    assert_eq!(states(&two), Vec::<String>::new());
+    forth.cut(&one, &two);
 }
 
 /// What both boxes translate to the first one's address, and from it.
