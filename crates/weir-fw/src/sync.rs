@@ -35,8 +35,7 @@ const TYPE_INTERFACE: u16 = 1;
 const TYPE_TAG: u16 = 2;
 const TYPE_STATE: u16 = 3;
 const TYPE_STATE_OF_PARTS: u16 = 4;
-/// [`Record::Unknown`] of a state with a part that this version does not know: a state all the same,
-/// where they are counted.
+/// [`Record::Unknown`] of a state with a part of an unknown type. It counts as a state.
 pub const UNKNOWN_STATE: u16 = TYPE_STATE_OF_PARTS;
 const TYPE_GATEWAY: u16 = 5;
 
@@ -218,8 +217,8 @@ pub fn put_header(out: &mut Vec<u8>) {
     out.extend([0; 2]);
 }
 
-/// Appends the name of an interface, a tag or a gateway; false, and nothing, if it has none or is too
-/// long.
+/// Appends the name of an interface, a tag or a gateway; false, and nothing, if it has none or is
+/// too long.
 #[must_use]
 pub fn put_name(out: &mut Vec<u8>, kind: Kind, number: u16, name: &str) -> bool {
     let size = name.len();
