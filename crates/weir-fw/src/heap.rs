@@ -17,6 +17,8 @@ pub trait Memory {
     fn load32(&self, at: u32) -> u32;
     /// Stores a 32-bit word at once.
     fn store32(&self, at: u32, value: u32);
+    /// Sets bits of a 32-bit word of which somebody else may set others.
+    fn set_bits(&self, at: u32, bits: u32);
     /// A 64-bit word.
     fn load64(&self, at: u32) -> u64;
     /// Stores a 64-bit word at once.
@@ -318,6 +320,10 @@ pub(crate) mod tests {
         fn store32(&self, at: u32, value: u32) {
             let at = at as usize;
             self.0.borrow_mut()[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+
+        fn set_bits(&self, at: u32, bits: u32) {
+            self.store32(at, self.load32(at) | bits);
         }
 
         fn load64(&self, at: u32) -> u64 {

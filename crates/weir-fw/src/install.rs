@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use std::sync::atomic::Ordering;
+
 use weir_bpf::firewall::layout::{
     BLANK_AT, CONTROL_FAMILIES, CONTROL_ROUTED, CONTROL_TRANSLATED, GATEWAYS_AT, IMAGE_MAGIC,
     PAGE_BYTES, control, gateway, image, image_flags, rule_counters,
@@ -35,6 +37,10 @@ impl Memory for Arena {
 
     fn store32(&self, at: u32, value: u32) {
         self.write32(at, value);
+    }
+
+    fn set_bits(&self, at: u32, bits: u32) {
+        self.word32(at).fetch_or(bits, Ordering::AcqRel);
     }
 
     fn load64(&self, at: u32) -> u64 {
@@ -238,7 +244,7 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         // Before any packet can have made an alias, or got a gateway. The engine takes them away
         // when there are none.
         let of_image = self.memory.load32(prepared.image_at + image::FLAGS);
-        let mut flags = self.memory.load32(control::FLAGS);
+        let mut flags = 0;
         for (of_rules, of_states) in [
             (image_flags::TRANSLATES, CONTROL_TRANSLATED),
             (image_flags::FAMILIES, CONTROL_FAMILIES),
@@ -246,7 +252,7 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         ] {
             flags |= if of_image & of_rules == 0 { 0 } else { of_states };
         }
-        self.memory.store32(control::FLAGS, flags);
+        self.memory.set_bits(control::FLAGS, flags);
         self.memory.store32(control::ACTIVE, prepared.image_at);
         self.retire_image(old, now_ns)?;
         Ok(prepared.known)

@@ -487,7 +487,11 @@ impl Fields<'_> {
             parts = part.rest;
             let mut body = Fields { rest: body, is_short: part.is_short };
             match PART_WIRE.iter().position(|wire| *wire == kind) {
-                Some(half) => state.wire[half] = Some(body.wire(version)?),
+                Some(half) => {
+                    let is_there = state.halves[half].flags & PRESENT != 0;
+                    allow("the wire of a half that is not there", kind.into(), is_there)?;
+                    state.wire[half] = Some(body.wire(version)?);
+                }
                 None if kind == PART_GATEWAYS => {
                     state.gateways = [body.u16(), body.u16()];
                     let is_any = state.gateways != [0, 0];

@@ -5,7 +5,8 @@
  * (weir_fw_control.defers), what rules do not let in, and what may be an answer, goes into a ring.
  * The control process keeps it for a moment and then has weir_fw_deferred judge it for good: that
  * leaves what passes to the kernel, which forwards it whatever the interfaces can do. An answer
- * that finds no room in the ring, or is too long for it, is judged at once.
+ * that finds no room in the ring, or is too long for it, is judged at once. So is one whose rule
+ * says `once` or `max-pkt-rate`, which has counted it by now.
  */
 #ifndef WEIR_FW_DEFER_H
 #define WEIR_FW_DEFER_H
@@ -52,13 +53,16 @@ static __always_inline bool weir_defer_is_answer(const struct weir_fw_packet *p)
 	return true;
 }
 
-/* Whether a packet waits for its state, which rules do not let in. */
+/* Whether a packet waits for its state, which rules do not let in by an interface. */
 static __always_inline bool weir_defer_is_due(const struct weir_fw_packet *p,
-					      const struct weir_fw_decision *d)
+					      const struct weir_fw_decision *d,
+					      struct weir_fw_interface __weir_arena *interface)
 {
-	return weir_fw_control()->defers && d->flags & WEIR_DECISION_BLOCK &&
+	const __u32 asked = WEIR_DECISION_BLOCK | WEIR_DECISION_ONCE | WEIR_DECISION_RATED;
+
+	return weir_fw_control()->defers && (d->flags & asked) == WEIR_DECISION_BLOCK &&
 	       p->direction == WEIR_FW_IN && !(p->flags & WEIR_PACKET_DEFERRED) &&
-	       weir_defer_is_answer(p);
+	       interface->flags & WEIR_FW_INTERFACE_WHOLE && weir_defer_is_answer(p);
 }
 
 /* Where the checksum of a packet belongs that has none yet. */

@@ -103,7 +103,8 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	d = &scratch->decision;
 	if (weir_proxy_is_asked(p, d))
 		return weir_proxy_greet_ingress(ctx, p);
-	if (weir_defer_is_due(p, d) && weir_defer(ctx, p))
+	if (weir_defer_is_due(p, d, weir_fw_interface(weir_fw_ifslot(ctx->ingress_ifindex))) &&
+	    weir_defer(ctx, p))
 		return XDP_DROP;
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->flags & WEIR_PACKET_TRANSLATED)

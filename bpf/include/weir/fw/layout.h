@@ -505,6 +505,9 @@ enum weir_fw_interface_flag {
 	WEIR_FW_INTERFACE_QUEUED = 1 << 6,
 	WEIR_FW_INTERFACE_EGRESS = 1 << 7,   /* a program of ours judges what leaves by it */
 	WEIR_FW_INTERFACE_VIRTUAL = 1 << 8,  /* it takes frames for `virtual_mac`, too */
+	/* What the driver hands to the program is all of a frame, and nobody judges it once more
+	 * behind that: an answer may wait (defer.h). */
+	WEIR_FW_INTERFACE_WHOLE = 1 << 9,
 };
 
 struct weir_fw_interface {

@@ -192,14 +192,18 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 	int result;
 
 	if (found < WEIR_FOUND_REVERSE && weir_restore_is_news(r, weir_state_line((__u32)found))) {
-		if (!weir_rewire_fits(r, p, (__u32)found))
-			return WEIR_RESTORED_PRESENT;
-		result = weir_update(r, p, (__u32)found, w);
-		if (result != WEIR_RESTORED_ABSENT)
-			return result;
-		/* A connection that is over; this one is another. */
+		if (!weir_update_is_another(r, p, (__u32)found)) {
+			if (weir_rewire_lacks(r, w) == WEIR_RESTORED_MEMORY)
+				return WEIR_RESTORED_MEMORY;
+			if (!weir_rewire_fits(r, p, (__u32)found))
+				return WEIR_RESTORED_PRESENT;
+			return weir_update(r, p, (__u32)found, w);
+		}
 		weir_bucket_remove(home, (__u32)found, p->cpu);
 		found = WEIR_FOUND_NONE;
+		/* What it had on the wire is free from now on, and asked for once more. */
+		if (weir_rewire_lacks(r, w) == WEIR_RESTORED_PRESENT)
+			return WEIR_RESTORED_BUSY;
 	}
 	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
 					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))

@@ -24,6 +24,13 @@ static __always_inline bool weir_rewire_is_due(const struct weir_fw_sweep *r)
 	return r->translated[0] | r->translated[1];
 }
 
+/* Whether a half is there, and translated. */
+static __always_inline bool weir_rewire_has(const struct weir_fw_sweep *r, __u32 half)
+{
+	return r->translated[half] &&
+	       r->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A);
+}
+
 /* The key of a half on the wire, by that inside. */
 static __always_inline void weir_rewire_key(const struct weir_fw_sweep *r,
 					    const struct weir_fw_packet *p,
@@ -45,17 +52,20 @@ __noinline __u32 weir_rewire_half(const struct weir_fw_sweep *r __arg_nonnull,
 				  struct weir_fw_packet *p __arg_nonnull, __u32 half)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	bool is_counted;
 	int alias;
 
 	half &= 1;
-	if (!scratch || !r->translated[half])
+	if (!scratch || !weir_rewire_has(r, half))
 		return 0;
 	weir_rewire_key(r, p, &scratch->wire, half);
 	/* Mostly it is that of the record that is to be brought up to date. */
 	if (!weir_key_is_free(&scratch->wire))
 		return 0;
 	p->direction = half ? WEIR_FW_OUT : WEIR_FW_IN;
-	alias = weir_alias_make(p, &scratch->wire, 0, r->translator[half], true);
+	/* A rule that keeps the state as well counts it by the half. */
+	is_counted = r->translator[half] != (r->half[half] & WEIR_FW_RULE_NONE);
+	alias = weir_alias_make(p, &scratch->wire, 0, r->translator[half], is_counted);
 	if (alias == -(WEIR_FW_REASON_MEMORY + 1))
 		return WEIR_REWIRE_MEMORY;
 	return alias > 0 ? alias : 0;
@@ -87,9 +97,9 @@ static __always_inline int weir_rewire_lacks(const struct weir_fw_sweep *r,
 	__u32 half;
 
 	for (half = 0; half < 2; half++) {
-		if (r->translated[half] && w->alias[half] == WEIR_REWIRE_MEMORY)
+		if (w->alias[half] == WEIR_REWIRE_MEMORY)
 			return WEIR_RESTORED_MEMORY;
-		if (r->translated[half] && !w->alias[half])
+		if (weir_rewire_has(r, half) && !w->alias[half])
 			return WEIR_RESTORED_PRESENT;
 	}
 	return WEIR_RESTORED_MADE;

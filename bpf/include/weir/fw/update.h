@@ -128,23 +128,40 @@ __noinline int weir_update_counts(const struct weir_fw_sweep *r __arg_nonnull, _
 	return 0;
 }
 
-/*
- * Brings a record in a locked bucket up to date. WEIR_RESTORED_ABSENT: it is of a connection that
- * is over, and another one has begun.
- */
+/* Whether a record is of a connection that is over, and another one has begun. */
+static __always_inline bool weir_update_is_another(const struct weir_fw_sweep *r,
+						   const struct weir_fw_packet *p, __u32 slot)
+{
+	weir_line *s = weir_state_line(slot);
+
+	return p->protocol == WEIR_PROTOCOL_TCP && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
+	       s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
+	       (r->phase[0] < WEIR_TCPS_FIN_WAIT_2 || r->phase[1] < WEIR_TCPS_FIN_WAIT_2);
+}
+
+/* A gateway that the other firewall's rules have chosen, if those here have chosen none. */
+static __always_inline void weir_update_gateway(const struct weir_fw_sweep *r, weir_line *s,
+						__u32 i, bool is_theirs)
+{
+	__u32 gateway = s->next_hop[i] >> WEIR_STATE_GATEWAY_SHIFT;
+
+	if (r->gateway[i] && r->gateway[i] != gateway && (is_theirs || !gateway))
+		weir_write_once(s->next_hop[i],
+				(__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT);
+}
+
+/* Brings a record in a locked bucket up to date. */
 __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 			   const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
 			   struct weir_rewire *w __arg_nonnull)
 {
-	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP, is_known;
+	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP, is_theirs;
 	weir_line *s = weir_state_line(slot);
 	__u32 control = s->control, i;
+	bool is_known;
 
-	is_known = weir_is_imported(s) && weir_update_is_open(s->phase[0], s->phase[1]);
-	if (is_tcp && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
-	    s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
-	    (r->phase[0] < WEIR_TCPS_FIN_WAIT_2 || r->phase[1] < WEIR_TCPS_FIN_WAIT_2))
-		return WEIR_RESTORED_ABSENT;
+	is_theirs = weir_is_imported(s);
+	is_known = is_theirs && weir_update_is_open(s->phase[0], s->phase[1]);
 	control = weir_update_half(r, p, s, slot, control, 0, w);
 	control = weir_update_half(r, p, s, slot, control, 1, w);
 	control |= r->control & WEIR_STATE_WATCHED;
@@ -157,9 +174,7 @@ __noinline int weir_update(const struct weir_fw_sweep *r __arg_nonnull,
 	for (i = 0; i < 2; i++) {
 		if (r->phase[i] > s->phase[i])
 			s->phase[i] = r->phase[i];
-		if (r->gateway[i] && r->gateway[i] != s->next_hop[i] >> WEIR_STATE_GATEWAY_SHIFT)
-			weir_write_once(s->next_hop[i],
-					(__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT);
+		weir_update_gateway(r, s, i, is_theirs);
 	}
 	weir_update_counts(r, slot);
 	return WEIR_RESTORED_UPDATED;

@@ -73,6 +73,12 @@ impl<T: Clone + Ord + Hash> Numbers<T> {
         self.held.len() == count_max && self.given.len() < count_max
     }
 
+    /// Whether the last ruleset gives a number: as long as it does, that stands for the same.
+    #[must_use]
+    pub(crate) fn is_given(&self, number: u16) -> bool {
+        self.given.binary_search(&number).is_ok()
+    }
+
     /// Whether anything has a number.
     #[must_use]
     pub(crate) fn is_any(&self) -> bool {

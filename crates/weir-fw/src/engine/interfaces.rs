@@ -24,7 +24,7 @@ use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_EGRESS,
     INTERFACE_GENERIC, INTERFACE_PRESENT, INTERFACE_QUEUED, INTERFACE_VETH, INTERFACE_VIRTUAL,
-    INTERFACE_XMIT, interface,
+    INTERFACE_WHOLE, INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall, Framing, Path};
 use weir_net::{LinkInfo, xdp};
@@ -526,7 +526,8 @@ impl Interfaces {
             | bit(known.is_veth, INTERFACE_VETH)
             | bit(known.has_queues, INTERFACE_QUEUED)
             | bit(known.has_egress, INTERFACE_EGRESS)
-            | bit(!known.virtual_macs.is_empty(), INTERFACE_VIRTUAL);
+            | bit(!known.virtual_macs.is_empty(), INTERFACE_VIRTUAL)
+            | bit(known.path == Some(Path::Native) && !known.hides_tags, INTERFACE_WHOLE);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
         put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());

@@ -259,6 +259,10 @@ impl Engine {
         let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
         let is_translated =
             flags & image_flags::TRANSLATES != 0 || arena.read64(control::ALIAS_COUNT) > 0;
+        if is_translated {
+            // Of another firewall's states, whose first came while this looked.
+            arena.word32(control::FLAGS).fetch_or(CONTROL_TRANSLATED, Ordering::AcqRel);
+        }
         let is_over = self.stages.untranslated.look(is_translated);
         if is_over && arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
             let both = CONTROL_TRANSLATED | CONTROL_FAMILIES;

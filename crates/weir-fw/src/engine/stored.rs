@@ -32,6 +32,8 @@ const PACKETS_MAX: u64 = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
 const BYTES_MAX: u64 = (1 << layout::ACCOUNT_SCRUB_SHIFT) - 1;
 /// How often a bucket's lock is asked for.
 const TRIES: u32 = 8;
+/// Why a state is none here whose gateway has come with a ruleset since the names were taken.
+pub(crate) const STALE: &str = "their gateway has no name so far";
 
 /// What was left out, by the reason.
 type LeftOut = BTreeMap<String, u64>;
@@ -102,6 +104,17 @@ impl StatesStorer {
         all(self) == all(other)
     }
 
+    /// Whether gateways have names.
+    fn check_gateways(&self, record: &Record) -> Result<(), &'static str> {
+        for number in record.gateways.into_iter().filter(|number| *number != 0) {
+            let name = self.gateways.get(usize::from(number)).ok_or(STALE)?;
+            if name.is_empty() {
+                return Err("a socket has their packets (divert-to)");
+            }
+        }
+        Ok(())
+    }
+
     /// A record as a state, or why it is none.
     pub(crate) fn state(
         &self,
@@ -112,13 +125,7 @@ impl StatesStorer {
         if let Some(reason) = needs_more(record) {
             return Err(reason);
         }
-        let is_socket = |number: &u8| {
-            let name = self.gateways.get(usize::from(*number));
-            *number != 0 && name.is_none_or(String::is_empty)
-        };
-        if record.gateways.iter().any(is_socket) {
-            return Err("a socket has their packets (divert-to)");
-        }
+        self.check_gateways(record)?;
         let has = |bit: u32| record.flags & bit != 0;
         let give = |flag: u16, is_given: bool| if is_given { flag } else { 0 };
         let is_connected = record.wscale[0] & layout::WSCALE_CONNECTED != 0;
@@ -484,8 +491,8 @@ impl Engine {
         });
         let gateways = self.gateway_names().zip(1_u16..).filter_map(|(name, number)| {
             let theirs = in_their_words(&name, &names).into_owned();
-            let number = u8::try_from(number).ok().filter(|_| !name.is_empty())?;
-            Some(((Kind::Gateway, theirs), number))
+            let is_one = !name.is_empty() && self.known.gateways.is_given(number);
+            is_one.then_some(((Kind::Gateway, theirs), u8::try_from(number).ok()?))
         });
         let profiles = profiles(self.firewall.arena());
         let rule = |(id, hash)| (hash, (id, profiles.get(&id).copied().unwrap_or(0)));

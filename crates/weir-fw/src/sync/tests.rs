@@ -25,7 +25,7 @@ fn state(number: u64) -> State {
         },
         gateways: [u16::from(byte % 5 == 4), 2 * u16::from(byte % 5 > 2)],
         peers: [peer(if is_tcp { 4 } else { 1 }), peer(0)],
-        halves: [half, Half::default()],
+        halves: [half, if number % 4 == 1 { half } else { Half::default() }],
         packets: [number, 1 << 40],
         bytes: [number * 1000, 7],
         age_ms: 5_000_000_000,
@@ -76,6 +76,7 @@ fn the_document_has_an_example() {
     let mut bytes = Vec::new();
     put_header(&mut bytes);
     assert!(put_name(&mut bytes, Kind::Interface, 2, "em0"));
+    assert!(put_name(&mut bytes, Kind::Interface, 3, "em1"));
     let half = Half {
         flags: PRESENT,
         interface: 2,
@@ -98,13 +99,14 @@ fn the_document_has_an_example() {
     put_state(&mut bytes, &example);
     let rule = rule_hash("", "nat on em1 inet from 10.0.0.0/24 to any -> 203.0.113.9", 0);
     let outside = Wire { end: ([203, 0, 113, 9].into(), 50_321), rule };
-    let translated = State { wire: [None, Some(outside)], ..example };
+    let halves = [half, Half { interface: 3, ..half }];
+    let translated = State { wire: [None, Some(outside)], halves, ..example };
     put_state(&mut bytes, &translated);
     put_end(&mut bytes, 2);
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(written, hex);
     let states = [example, translated].map(|state| Record::State(Box::new(state)));
-    assert_eq!(decoded(&bytes).unwrap()[1..3], states);
+    assert_eq!(decoded(&bytes).unwrap()[2..4], states);
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn with_parts(parts: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_header(&mut bytes);
     let at = bytes.len();
-    put_state(&mut bytes, &State { wire: [None; 2], gateways: [0; 2], ..state(1) });
+    put_state(&mut bytes, &State { wire: [None; 2], gateways: [0; 2], ..state(2) });
     bytes.extend(parts);
     let size = STATE_SIZE_BYTES + u16::try_from(parts.len()).unwrap();
     bytes[at..at + 2].copy_from_slice(&TYPE_STATE_OF_PARTS.to_be_bytes());
@@ -219,6 +221,7 @@ fn parts_are_known_or_their_state_is_not() {
         (&[gateways, gateways].concat(), "a part behind a later one"),
         (&[&gateways[..], &wire].concat(), "a part behind a later one"),
         (&[0, 3, 0, 4, 0, 0, 0, 0], "a state's number of gateways"),
+        (&wire, "the wire of a half that is not there"),
     ] {
         let error = decoded(&with_parts(wrong)).unwrap_err();
         let is_it = matches!(error.cause, Cause::Value { field: found, .. } if found == field);

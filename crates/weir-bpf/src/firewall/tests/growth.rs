@@ -274,14 +274,20 @@ fn lasting_are_all_there(table: &Table) {
 fn memory_comes_while_packets_take_it() {
     /// Slots that get memory at a time: few, so that packets run out of them again and again.
     const STEP: u32 = 8;
-    const FIRST: Slots = Slots { bucket_count: 16, overflow_count: STEP };
+    const FIRST: Slots = Slots { bucket_count: 16, overflow_count: 8 * STEP };
     const LAST: Slots = Slots { bucket_count: 1024, overflow_count: 4000 };
     let Some(table) = table_that_grows(LAST, FIRST, 100_000) else { return };
     let firewall = &table.firewall;
     let flags = layout::CONTROL_ENABLED | layout::CONTROL_TRANSLATED;
     firewall.arena().write32(control::FLAGS, flags);
     let is_done = AtomicBool::new(false);
+    // Some of all kinds, which may get none later on: they need two slots at a time.
     let (mut inserts, mut refused) = (0, 0);
+    for (is_ipv6, redirect) in [(true, 0), (false, 0x5a00_0000)] {
+        let flows = flows(&table, is_ipv6, false).set("count", 8).set("redirect", redirect);
+        inserts += table.call(&flows.set("packet.src_port", 0xf00f)).get("inserts");
+    }
+    assert_eq!(inserts, 16);
     thread::scope(|scope| {
         let _stops = Stops([&is_done, &is_done]);
         let threads: Vec<_> = (0..3_u32)

@@ -534,6 +534,12 @@ fn translated_states_come_with_what_they_have_on_the_wire() {
 fn a_translated_state_without_room_leaves_nothing_behind() {
     let Some(table) = table(64, 1, 100) else { return };
     let state = translated(1, 50_001, true, false);
+    // A half that is not there is not translated.
+    let half = Restored { flags: layout::STATE_HALF_A, wire: [None, state.wire[1]], ..state };
+    assert_eq!(import(&table, Import::State(half), false), Outcome::Made);
+    assert_eq!(audit(&table.firewall).aliases, 0);
+    let gone = Import::Gone { ends: state.ends, protocol: UDP };
+    assert_eq!(import(&table, gone, false), Outcome::Ended);
     for _ in 0..3 {
         assert_eq!(import(&table, Import::State(state), false), Outcome::Memory);
     }
@@ -543,4 +549,28 @@ fn a_translated_state_without_room_leaves_nothing_behind() {
     assert_eq!(import(&table, Import::State(state), false), Outcome::Limit);
     let found = audit(&table.firewall);
     assert_eq!((found.live, found.aliases), (0, 0));
+}
+
+/// The other firewall has a new connection in the place of one that is over, whose end was lost.
+#[test]
+fn a_translated_connection_takes_the_place_of_one_that_is_over() {
+    let Some(table) = table(64, 256, 100) else { return };
+    for (last, port) in [(1, 50_001), (2, 50_009)] {
+        let both = translated(last, 50_000 + u16::from(last), true, false);
+        let say = |phase: [u8; 2], wire: [Option<Wire>; 2]| {
+            let state = Restored { ends: both.ends, wire, ..state_of(last, TCP, phase) };
+            let state = Restored { flags: both.flags, halves: both.halves, ..state };
+            import(&table, Import::State(state), false)
+        };
+        let open = [tcp_phase::ESTABLISHED; 2];
+        assert_eq!(say(open, both.wire), Outcome::Made);
+        assert_eq!(say([tcp_phase::TIME_WAIT; 2], both.wire), Outcome::Updated);
+        // With the port of before, or another one.
+        let wire = translated(last, port, true, false).wire;
+        assert_eq!(say(open, wire), Outcome::Busy, "its place becomes free");
+        assert_eq!(say(open, wire), Outcome::Made);
+        assert_eq!(say(open, wire), Outcome::Updated);
+        audit(&table.firewall);
+    }
+    assert_eq!((audit(&table.firewall).live, audit(&table.firewall).aliases), (2, 4));
 }

@@ -46,6 +46,8 @@ fn serve(shared: &Shared, firewall: &Firewall, deferring: &Deferring) -> io::Res
         let is_over = deferring.is_over.load(Ordering::Acquire) || shared.stop.is_requested();
         if is_over {
             firewall.defer(false);
+            // Whoever has seen it before is done then.
+            firewall.wait_for_polls()?;
         }
         // Once it is over, those that wait still.
         for deferred in reader.read(if is_over { Duration::ZERO } else { POLL })? {

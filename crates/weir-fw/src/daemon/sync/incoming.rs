@@ -61,6 +61,15 @@ struct Receiver<'a> {
     status: SyncInStatus,
 }
 
+/// Has answers wait no more when it is dropped.
+struct Over<'a>(&'a Deferring);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+    }
+}
+
 /// Takes states in until the other side or the daemon ends.
 pub(super) fn run(
     shared: &Arc<Shared>,
@@ -79,9 +88,8 @@ pub(super) fn run(
         if defers {
             scope.spawn(|| deferred::run(shared, &firewall, &deferring));
         }
-        let ended = receiver.serve();
-        deferring.is_over.store(true, Ordering::Release);
-        ended
+        let _over = Over(&deferring);
+        receiver.serve()
     });
     let left = receiver.leave();
     receiver.status.is_live = false;

@@ -17,7 +17,7 @@ use weir_bpf::firewall::{EventReader, Firewall};
 use super::Failure;
 use super::pipe::Pipe;
 use super::scan::{Bulk, Scanner};
-use crate::engine::{Exchanged, StatesStorer, SyncCounters, now_tick};
+use crate::engine::{Exchanged, STALE, StatesStorer, SyncCounters, now_tick};
 use crate::protocol::SyncOutStatus;
 use crate::shared::Shared;
 use crate::states::{Change, Record, View, change};
@@ -351,6 +351,8 @@ impl<'a> Sender<'a> {
             }
             // Also of a state that was one to be sent, and is none any more.
             Err(reason) if !is_gone => {
+                // It is not marked any more: all are sent once more, by the names of then.
+                self.is_bulk_due |= reason == STALE;
                 *self.status.left_out.entry(reason.to_owned()).or_default() += 1;
                 if !has_copy || [THEIRS, NO_SYNC].contains(&reason) {
                     return;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use weir_bpf::firewall::layout::table;
+use weir_bpf::firewall::layout::{INTERFACE_WHOLE, interface, table};
 use weir_wire::checksum;
 
 use super::frames::{Ends, SYN, Segment, fragment};
-use super::rig::{DROP, PASS, REDIRECT, Rig};
+use super::rig::{DROP, REDIRECT, Rig, SLOT};
 
 const RULES: &str = "block all\npass proto udp to port 53 keep state\n";
 const IN: u32 = 0;
@@ -68,6 +68,14 @@ fn what_may_be_an_answer_waits_and_nothing_else_does() {
     rig.receive(1, &frames[4].1);
     let after = (deferred(), rig.dropped(1, IN, "match"), rig.table_counter(table::DEFER_LOST));
     assert_eq!(after, (before.0, before.1 + 1, before.2 + 1), "it is judged at once");
+
+    // An interface that is judged once more behind the program, or hides tags.
+    reader.read(Duration::ZERO).expect("read");
+    let at = rig.firewall.regions().interfaces.at + SLOT[1] * interface::SIZE_BYTES;
+    let flags = rig.firewall.arena().read32(at + interface::FLAGS);
+    rig.firewall.arena().write32(at + interface::FLAGS, flags & !INTERFACE_WHOLE);
+    rig.receive(1, &frames[4].1);
+    assert_eq!((deferred(), rig.dropped(1, IN, "match")), (after.0, after.1 + 1));
 }
 
 #[test]
@@ -91,6 +99,6 @@ fn an_answer_is_judged_by_the_state_that_has_come() {
     assert_eq!(rig.table_counter(table::PASSED_PACKETS), passed + 1, "the first one");
     assert_eq!(rig.dropped(1, IN, "match"), 1, "the other one");
     assert!(reader.read(Duration::ZERO).expect("read").is_empty(), "none waits again");
-    assert_ne!(rig.receive(1, &answer(1000)).action, PASS, "its next one needs no wait");
+    assert_eq!(rig.receive(1, &answer(1000)).action, REDIRECT, "its next one needs no wait");
     assert_eq!(rig.table_counter(table::DEFERRED), 2);
 }

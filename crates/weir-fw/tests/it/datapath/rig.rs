@@ -7,7 +7,7 @@ use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     self, CONTROL_ENABLED, INTERFACE_ATTACHED, INTERFACE_PRESENT, INTERFACE_VIRTUAL,
-    INTERFACE_XMIT, Sizes, control, cpu, interface, interface_counters, table,
+    INTERFACE_WHOLE, INTERFACE_XMIT, Sizes, control, cpu, interface, interface_counters, table,
 };
 use weir_bpf::firewall::{Options, Verdict, reasons};
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
@@ -126,7 +126,7 @@ impl Rig {
     pub(crate) fn describe_interface(&self, slot: u32, ifindex: u32, mac: [u8; 6]) {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         let at = regions.interfaces.at + slot * interface::SIZE_BYTES;
-        let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_XMIT;
+        let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_XMIT | INTERFACE_WHOLE;
         arena.write32(at + interface::IFINDEX, ifindex);
         arena.write32(at + interface::FLAGS, flags);
         arena.write32(at + interface::MTU_BYTES, 1500);

@@ -115,6 +115,41 @@ fn translated_connections_go_on_after_their_states_were_loaded() {
     assert!(again.contains("present already"), "{again}");
 }
 
+/// A rule that keeps the state and translates counts it once.
+#[test]
+fn a_loaded_state_counts_once_for_a_rule_that_translates_it() {
+    let test = "a_loaded_state_counts_once_for_a_rule_that_translates_it";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("storedonce");
+    let rules = "block drop all\npass in on b0 inet proto tcp to any port 7001 keep state\n\
+                 pass out on b1 inet proto tcp to any port 7001 nat-to 10.2.0.1 keep state\n";
+    echo_server(&net.server, SERVER, 7001);
+    net.start(rules);
+    let mut lines = [(); 2].map(|()| net.connect(SERVER, 7001, PATIENCE).expect("in"));
+    let counts = || {
+        let shown = net.pfctl("-vsr");
+        let counted = shown.lines().filter_map(|line| line.split("States: ").nth(1));
+        counted.map(|rest| rest.trim_end_matches(" ]").trim().to_owned()).collect::<Vec<_>>()
+    };
+    let before = counts();
+    assert_eq!(before, ["0", "2", "2"]);
+    let path = net.file("states", "");
+    net.pfctl(&format!("--store-states={path}"));
+    net.pfctl("-F states");
+    assert_eq!(counts(), ["0", "0", "0"]);
+    net.pfctl(&format!("-L {path}"));
+    assert_eq!(counts(), before);
+    for line in &mut lines {
+        line.echo("and on");
+        line.finish();
+    }
+    net.pfctl("-F states");
+    assert_eq!(counts(), ["0", "0", "0"]);
+}
+
 #[test]
 fn a_file_with_an_error_changes_nothing() {
     let test = "a_file_with_an_error_changes_nothing";
