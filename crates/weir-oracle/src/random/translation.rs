@@ -176,7 +176,12 @@ pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
         6..=8 => {
             let (proto, from, to) = redirected(draw);
             let goal = draw.pick(family.goals);
-            let server = with_port(draw.pick(family.servers), to);
+            // As of sources: a packet that a later rule blocks shows no choice.
+            let server = match draw.pick(family.servers) {
+                server if action == "match" && server.ends_with("random") => family.servers[0],
+                server => server,
+            };
+            let server = with_port(server, to);
             format!(
                 "{action} in{quick} on {place} {word} proto {proto} from any to {goal} {from} \
                  rdr-to {server}\n"
