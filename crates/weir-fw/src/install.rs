@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-
 use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::layout::{

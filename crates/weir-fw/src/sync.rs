@@ -23,7 +23,13 @@ pub const RECORD_HEADER_SIZE_BYTES: usize = 4;
 /// Bytes of a state, without its type and length.
 pub const STATE_SIZE_BYTES: u16 = 148;
 /// The same of a state with all parts.
-const PARTS_SIZE_BYTES_MAX: usize = STATE_SIZE_BYTES as usize + 2 * (4 + 26) + (4 + 4);
+const PARTS_SIZE_BYTES_MAX: usize = STATE_SIZE_BYTES as usize
+    + 2 * (RECORD_HEADER_SIZE_BYTES + WIRE_SIZE_BYTES as usize)
+    + RECORD_HEADER_SIZE_BYTES
+    + GATEWAYS_SIZE_BYTES as usize;
+/// Bytes of a part, without its type and length.
+const WIRE_SIZE_BYTES: u16 = 26;
+const GATEWAYS_SIZE_BYTES: u16 = 4;
 /// [`State::idle_ms`] of a state that came from another firewall, if no packet has come since.
 pub const SECOND_HAND: u64 = u64::MAX;
 /// The longest name of an interface or a tag.
@@ -287,13 +293,13 @@ impl<const SIZE: usize> Writer<SIZE> {
         for (part, wire) in PART_WIRE.into_iter().zip(&state.wire) {
             let Some(wire) = wire else { continue };
             self.put(part.to_be_bytes());
-            self.put(26_u16.to_be_bytes());
+            self.put(WIRE_SIZE_BYTES.to_be_bytes());
             self.put_end(&wire.end);
             self.put(wire.rule.to_be_bytes());
         }
         if state.gateways != [0, 0] {
             self.put(PART_GATEWAYS.to_be_bytes());
-            self.put(4_u16.to_be_bytes());
+            self.put(GATEWAYS_SIZE_BYTES.to_be_bytes());
             state.gateways.iter().for_each(|number| self.put(number.to_be_bytes()));
         }
         let more = u16::try_from(self.at - whole).unwrap_or(0);

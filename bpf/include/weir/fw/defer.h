@@ -65,16 +65,6 @@ static __always_inline bool weir_defer_is_due(const struct weir_fw_packet *p,
 	       interface->flags & WEIR_FW_INTERFACE_WHOLE && weir_defer_is_answer(p);
 }
 
-/* Where the checksum of a packet belongs that has none yet. */
-static __always_inline __u32 weir_defer_checksum_at(const struct weir_fw_packet *p)
-{
-	if (!(p->flags & WEIR_PACKET_PARTIAL))
-		return 0;
-	return p->l4_at + (p->protocol == WEIR_PROTOCOL_TCP ?
-				   __builtin_offsetof(struct weir_tcp, checksum) :
-				   __builtin_offsetof(struct weir_udp, checksum));
-}
-
 /* Puts a frame into the ring; false, and counted, if it has no room there. */
 __noinline int weir_defer(struct xdp_md *ctx, const struct weir_fw_packet *p __arg_nonnull)
 {
@@ -92,7 +82,9 @@ __noinline int weir_defer(struct xdp_md *ctx, const struct weir_fw_packet *p __a
 	kept->time_ns = bpf_ktime_get_boot_ns();
 	kept->ifindex = ctx->ingress_ifindex;
 	kept->bytes = bytes;
-	kept->checksum_at = weir_defer_checksum_at(p);
+	kept->checksum_at = 0;
+	if (p->flags & WEIR_PACKET_PARTIAL)
+		kept->checksum_at = p->l4_at + weir_fw_checksum_at(p->protocol);
 	kept->message_at = p->l4_at;
 	kept->message_end = p->l3_at + p->ip_bytes;
 	kept->unused = 0;

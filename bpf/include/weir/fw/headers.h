@@ -230,4 +230,25 @@ static __always_inline bool weir_is_icmp(__u8 protocol)
 	return protocol == WEIR_PROTOCOL_ICMP || protocol == WEIR_PROTOCOL_ICMPV6;
 }
 
+/* Where checksums stand behind the beginning of a message, and the identifier of an ICMP query. */
+#define WEIR_TCP_CHECKSUM_AT 16
+#define WEIR_UDP_CHECKSUM_AT 6
+#define WEIR_ICMP_CHECKSUM_AT 2
+#define WEIR_ICMP_ID_AT 4
+
+/* Where the checksum of a protocol's message stands; 0: it has none that covers its addresses. */
+static __always_inline __u32 weir_fw_checksum_at(__u8 protocol)
+{
+	switch (protocol) {
+	case WEIR_PROTOCOL_TCP:
+		return WEIR_TCP_CHECKSUM_AT;
+	case WEIR_PROTOCOL_UDP:
+		return WEIR_UDP_CHECKSUM_AT;
+	case WEIR_PROTOCOL_ICMPV6:
+		return WEIR_ICMP_CHECKSUM_AT;
+	default:
+		return 0;
+	}
+}
+
 #endif /* WEIR_FW_HEADERS_H */

@@ -109,7 +109,7 @@ __noinline __u32 weir_restore_fill(const struct weir_fw_sweep *r __arg_nonnull,
 		weir_line_account_open(s, r->created_tick);
 	for (i = 0; i < 2; i++) {
 		s->phase[i] = r->phase[i];
-		s->next_hop[i] = (__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT;
+		weir_bucket_give_gateway(s, i, r->gateway[i]);
 		s->interface[i] = r->interface[i] & WEIR_STATE_INTERFACE_MASK;
 		if (is_tcp) {
 			s->seq[i].lo = r->seq[i][0];
@@ -189,12 +189,12 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 {
 	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, p->ruleset);
 	__u64 limit = image->state_limit, reserved = image->reserved_count;
-	int result;
+	int lacks = weir_rewire_lacks(r, w), result;
 
 	if (found < WEIR_FOUND_REVERSE && weir_restore_is_news(r, weir_state_line((__u32)found))) {
 		if (!weir_update_is_another(r, p, (__u32)found)) {
-			if (weir_rewire_lacks(r, w) == WEIR_RESTORED_MEMORY)
-				return WEIR_RESTORED_MEMORY;
+			if (lacks == WEIR_RESTORED_MEMORY)
+				return lacks;
 			if (!weir_rewire_fits(r, p, (__u32)found))
 				return WEIR_RESTORED_PRESENT;
 			return weir_update(r, p, (__u32)found, w);
@@ -202,15 +202,14 @@ __noinline int weir_restore_make(const struct weir_fw_sweep *r __arg_nonnull,
 		weir_bucket_remove(home, (__u32)found, p->cpu);
 		found = WEIR_FOUND_NONE;
 		/* What it had on the wire is free from now on, and asked for once more. */
-		if (weir_rewire_lacks(r, w) == WEIR_RESTORED_PRESENT)
+		if (lacks == WEIR_RESTORED_PRESENT)
 			return WEIR_RESTORED_BUSY;
 	}
 	if (found != WEIR_FOUND_NONE || (weir_state_line(home)->control & WEIR_STATE_LIVE &&
 					 weir_bucket_find(p, home, true) != WEIR_FOUND_NONE))
 		return WEIR_RESTORED_PRESENT;
-	result = weir_rewire_lacks(r, w);
-	if (result != WEIR_RESTORED_MADE)
-		return result;
+	if (lacks != WEIR_RESTORED_MADE)
+		return lacks;
 	result = WEIR_RESTORED_LIMIT;
 	limit = limit > reserved ? limit - reserved : 0;
 	if (__sync_fetch_and_add(&weir_fw_control()->state_count, 1) < limit)

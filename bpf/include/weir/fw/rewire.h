@@ -105,13 +105,13 @@ static __always_inline int weir_rewire_lacks(const struct weir_fw_sweep *r,
 	return WEIR_RESTORED_MADE;
 }
 
-/* Gives a record the alias of a half. Returns its control word. */
+/* Gives a record the alias of a half: none lacks memory by now. Returns its control word. */
 static __always_inline __u32 weir_rewire_attach(weir_line *s, __u32 control, __u32 half,
 						struct weir_rewire *w)
 {
 	__u32 alias = w->alias[half];
 
-	if (!alias || alias == WEIR_REWIRE_MEMORY)
+	if (!alias)
 		return control;
 	w->alias[half] = 0;
 	return weir_alias_attach(s, control, half, alias);

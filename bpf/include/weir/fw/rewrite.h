@@ -21,12 +21,6 @@
 #define WEIR_FW_BPF_F_PSEUDO_HDR (1u << 4)
 #define WEIR_FW_BPF_F_MARK_MANGLED_0 (1u << 5)
 
-/* Where checksums stand behind the beginning of a message, and the identifier of an ICMP query. */
-#define WEIR_TCP_CHECKSUM_AT 16
-#define WEIR_UDP_CHECKSUM_AT 6
-#define WEIR_ICMP_CHECKSUM_AT 2
-#define WEIR_ICMP_ID_AT 4
-
 /* Writes to the frame of either hook. */
 static __always_inline long weir_fw_store(void *ctx, bool is_skb, __u32 at, void *from,
 					  __u32 bytes)
@@ -105,21 +99,6 @@ static __always_inline __s64 weir_fw_rewrite_ip(void *ctx, bool is_skb, __u32 at
 					    sizeof(scratch->ipv6)))
 		return -1;
 	return change;
-}
-
-/* Where the checksum of a protocol's message stands; 0: it has none that covers its addresses. */
-static __always_inline __u32 weir_fw_checksum_at(__u8 protocol)
-{
-	switch (protocol) {
-	case WEIR_PROTOCOL_TCP:
-		return WEIR_TCP_CHECKSUM_AT;
-	case WEIR_PROTOCOL_UDP:
-		return WEIR_UDP_CHECKSUM_AT;
-	case WEIR_PROTOCOL_ICMPV6:
-		return WEIR_ICMP_CHECKSUM_AT;
-	default:
-		return 0;
-	}
 }
 
 /* The same of ICMP, whose checksum covers no addresses. */

@@ -62,8 +62,7 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 		return control;
 	is_there = control & flag;
 	/* Somebody else has what it has on the wire: it comes later, or never. */
-	if (!is_there && r->translated[half] &&
-	    (!w->alias[half] || w->alias[half] == WEIR_REWIRE_MEMORY))
+	if (!is_there && r->translated[half] && !w->alias[half])
 		return control;
 	control = (control & ~bound) | flag | (r->control & bound);
 	s->interface[half] = (s->interface[half] & WEIR_STATE_IMPORTED_MASK) |
@@ -146,8 +145,7 @@ static __always_inline void weir_update_gateway(const struct weir_fw_sweep *r, w
 	__u32 gateway = s->next_hop[i] >> WEIR_STATE_GATEWAY_SHIFT;
 
 	if (r->gateway[i] && r->gateway[i] != gateway && (is_theirs || !gateway))
-		weir_write_once(s->next_hop[i],
-				(__u16)r->gateway[i] << WEIR_STATE_GATEWAY_SHIFT);
+		weir_bucket_give_gateway(s, i, r->gateway[i]);
 }
 
 /* Brings a record in a locked bucket up to date. */

@@ -75,19 +75,8 @@ pub fn test_run_once(
     frame: &[u8],
     output: &mut [u8],
 ) -> io::Result<(u32, usize)> {
-    let mut options = bpf_test_run_opts {
-        sz: size_of::<bpf_test_run_opts>() as libbpf_sys::size_t,
-        data_in: frame.as_ptr().cast(),
-        data_size_in: size_u32(frame.len())?,
-        data_out: output.as_mut_ptr().cast(),
-        data_size_out: size_u32(output.len())?,
-        repeat: 1,
-        ..Default::default()
-    };
-    // SAFETY: `options`, the input and the output buffer outlive the call; the kernel reads
-    // `data_size_in` bytes of the one and writes at most `data_size_out` bytes to the other.
-    check(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
-    Ok((options.retval, options.data_size_out as usize))
+    let (verdict, size_bytes, _) = test_run_in(program, None, frame, output, 1)?;
+    Ok((verdict, size_bytes))
 }
 
 /// As [`test_run_once`], `repeat` times, as if each frame (or what the last run made of it) had

@@ -100,8 +100,9 @@ impl StatesStorer {
 
     /// Whether its numbers stand for the same as those of another one.
     pub(crate) fn has_names_of(&self, other: &Self) -> bool {
-        let all = |it: &Self| [it.interfaces.clone(), it.tags.clone(), it.gateways.clone()];
-        all(self) == all(other)
+        self.interfaces == other.interfaces
+            && self.tags == other.tags
+            && self.gateways == other.gateways
     }
 
     /// Whether gateways have names.
