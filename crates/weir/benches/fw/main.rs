@@ -4,6 +4,8 @@
 //! Prints a table and writes `bench/fw.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/chrt.rs"]
+mod chrt;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/near.rs"]

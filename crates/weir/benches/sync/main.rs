@@ -3,6 +3,8 @@
 //! Prints a table and writes `bench/sync.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/chrt.rs"]
+mod chrt;
 #[path = "../support/closing.rs"]
 mod closing;
 #[path = "../support/command.rs"]
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
             new_flows_pps: rows::NEW_FLOWS_PPS,
             pause: rows::PAUSE,
             known_count: rows::KNOWN_FLOWS,
+            bulk_load_pps: rows::BULK_LOAD_PPS,
             flood_pps: rows::FLOOD_PPS,
             connection_count: rows::CONNECTIONS,
             load: rows::LOAD,

@@ -7,6 +7,8 @@ mod bench;
 mod bench_lab;
 mod bisect;
 mod campaign;
+#[path = "../../benches/support/chrt.rs"]
+mod chrt;
 #[path = "../../benches/support/closing.rs"]
 mod closing;
 mod common;

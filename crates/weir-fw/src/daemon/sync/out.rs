@@ -80,6 +80,8 @@ struct Sender<'a> {
     marked: Instant,
     /// When the last look began that has found all changes before.
     looked: Instant,
+    /// When changes are looked for again, which reads all hints.
+    due: Instant,
     status: SyncOutStatus,
     /// Of the status a second ago: records and bytes.
     before: (Instant, u64, u64),
@@ -149,6 +151,7 @@ impl<'a> Sender<'a> {
             has_changes: false,
             marked: now,
             looked: now,
+            due: now,
             status,
             before: (now, 0, 0),
         };
@@ -161,21 +164,14 @@ impl<'a> Sender<'a> {
 
     fn serve(&mut self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| error.to_string();
-        let mut next = Instant::now();
         while !self.shared.stop.is_requested() {
             if !self.listen()? {
                 return Ok(());
             }
             self.renew();
-            let began = Instant::now();
             let mut is_busy = false;
-            if self.pipe.waiting_bytes() < WAITING_BYTES_MAX && began >= next {
-                is_busy = self.look(began).map_err(failed)?;
-                next = if is_busy {
-                    began
-                } else {
-                    Instant::now() + self.pause.max(began.elapsed() * LOOK_FACTOR)
-                };
+            if self.pipe.waiting_bytes() < WAITING_BYTES_MAX {
+                is_busy = self.look().map_err(failed)?;
             }
             match self.pipe.write() {
                 Ok(size) => self.note_written(size),
@@ -186,7 +182,7 @@ impl<'a> Sender<'a> {
             self.publish();
             let is_full = self.pipe.waiting_bytes() >= WAITING_BYTES_MAX;
             if !is_busy || is_full {
-                let rest = next.saturating_duration_since(Instant::now());
+                let rest = self.due.saturating_duration_since(Instant::now());
                 self.pipe.wait(if is_full { LOOK } else { rest.max(Duration::from_millis(1)) });
             }
         }
@@ -247,8 +243,28 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends what is due; whether more is.
-    fn look(&mut self, began: Instant) -> std::io::Result<bool> {
+    fn look(&mut self) -> std::io::Result<bool> {
+        let began = Instant::now();
+        let is_due = began >= self.due;
+        if !is_due && self.bulk.is_none() {
+            return Ok(false);
+        }
         self.drain(true)?;
+        let is_done = !is_due || self.changes(began)?;
+        if is_done {
+            self.bulk()?;
+        }
+        if self.record_count > 0 || self.marked.elapsed() >= SECOND {
+            self.mark();
+        }
+        if is_due && is_done {
+            self.looked = began;
+        }
+        Ok(!is_done || self.bulk.is_some())
+    }
+
+    /// Looks for what has changed, and sends it; whether that was all.
+    fn changes(&mut self, began: Instant) -> std::io::Result<bool> {
         let lost_count = self.firewall.lost_ends();
         if lost_count != self.lost_count {
             (self.lost_count, self.is_bulk_due) = (lost_count, true);
@@ -258,32 +274,30 @@ impl<'a> Sender<'a> {
         if self.is_bulk_due && self.bulk.is_none() {
             self.begin_bulk();
         }
-        let now = now_tick(&self.firewall);
-        let due = self.scanner.look(&self.firewall, now, CHANGES_MAX);
+        let due = self.scanner.look(&self.firewall, now_tick(&self.firewall), CHANGES_MAX);
         self.status.waiting_count = due.waiting_count;
         let is_all = due.slots.len() < CHANGES_MAX;
         let is_done = self.copy(&due.slots, false)? && is_all;
         if is_done {
+            self.due = Instant::now() + self.pause.max(began.elapsed() * LOOK_FACTOR);
             if self.is_bulk_passed {
                 self.end_bulk();
             }
-            self.bulk(now)?;
         }
-        if self.record_count > 0 || self.marked.elapsed() >= SECOND {
-            self.mark();
-        }
-        if is_done {
-            self.looked = began;
-        }
-        Ok(!is_done || self.bulk.is_some())
+        Ok(is_done)
     }
 
     /// Goes on with the bulk.
-    fn bulk(&mut self, now: u32) -> std::io::Result<()> {
+    fn bulk(&mut self) -> std::io::Result<()> {
         let Some(bulk) = &mut self.bulk else { return Ok(()) };
+        let now = now_tick(&self.firewall);
         let slots = bulk.look(&self.firewall, now, BULK_SLOTS, &mut self.scanner);
         self.status.bulk_percent = Some(bulk.percent(&self.firewall));
         self.is_bulk_passed = slots.is_none();
+        if self.is_bulk_passed {
+            // What has changed meanwhile is all that it lacks.
+            self.due = Instant::now();
+        }
         self.copy(&slots.unwrap_or_default(), true).map(drop)
     }
 

@@ -26,6 +26,7 @@ use super::boxes::Box as Device;
 use super::priority::{self, Measuring};
 use super::rows::MOST;
 use super::{Error, Result, Settings};
+use crate::chrt;
 use crate::near::Near;
 
 /// The CPU of generator and sink, and that of the device under test.
@@ -133,8 +134,8 @@ impl Bed {
             ready_at: Instant::now(),
         };
         stand.thread = stand.napi_thread("dut", DUT_IN)?;
-        priority::raise(stand.napi_thread("sink", SINK)?, priority::SINK)?;
-        priority::raise(stand.thread, priority::DEVICE)?;
+        chrt::raise(stand.napi_thread("sink", SINK)?, priority::SINK)?;
+        chrt::raise(stand.thread, priority::DEVICE)?;
         if sink == Sink::Polled {
             stand.poll_sink()?;
         }

@@ -4,11 +4,9 @@
 //! keeps for it: a twentieth at most. What that takes from the device under test is measured.
 
 use std::fs;
-use std::time::Duration;
-
-use weir_net::process::{self, Invocation};
 
 use super::Result;
+use crate::chrt::{chrt, raise};
 
 /// The higher, the earlier. The sink empties its ring whenever something arrives, and the generator
 /// makes packets in the rest of the time; who measures is never late.
@@ -16,14 +14,6 @@ const GENERATOR: u8 = 2;
 pub(crate) const DEVICE: u8 = 2;
 pub(crate) const SINK: u8 = 3;
 const MEASURER: u8 = 4;
-
-/// How long `chrt` may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Gives a thread a real-time priority; what it starts has none.
-pub(crate) fn raise(thread: i32, priority: u8) -> Result<()> {
-    chrt(&["--reset-on-fork", "--fifo", "--pid", &priority.to_string(), &thread.to_string()])
-}
 
 /// The calling thread's priority while this lives.
 #[derive(Debug)]
@@ -49,10 +39,4 @@ impl Drop for Measuring {
         // With it, the thread would only be in nobody's way a little less.
         let _ = chrt(&["--other", "--pid", "0", &self.0.to_string()]);
     }
-}
-
-fn chrt(arguments: &[&str]) -> Result<()> {
-    let invocation = Invocation::program(["chrt"].iter().chain(arguments).copied());
-    process::run(&invocation, PATIENCE)?.check()?;
-    Ok(())
 }

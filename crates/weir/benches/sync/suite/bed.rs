@@ -139,10 +139,10 @@ impl Bed {
         self.boxes.start(GENERATOR, &[&fixed[..], words].concat())
     }
 
-    /// Sends packets of so many flows, as fast as it can.
-    pub(super) fn generate_all(&self, flows: Flows, count: u32) -> Result<Process> {
+    /// Sends packets of so many flows at a rate.
+    pub(super) fn generate_all(&self, flows: Flows, count: u32, rate: &str) -> Result<Process> {
         let proto = if flows == Flows::Datagrams { "udp" } else { "tcp" };
-        self.generator(&["--src", &Flows::sources(count), "--proto", proto, "--rate", "max"])
+        self.generator(&["--src", &Flows::sources(count), "--proto", proto, "--rate", rate])
     }
 
     /// Sends packets for a time, of which each is a flow.

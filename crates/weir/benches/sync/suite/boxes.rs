@@ -150,8 +150,12 @@ impl<const COUNT: usize> Drop for Boxes<COUNT> {
 pub(super) struct Process(Child);
 
 impl Process {
+    pub(super) fn number(&self) -> Result<i32> {
+        Ok(self.0.id().try_into()?)
+    }
+
     pub(super) fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill(Pid::from_raw(self.0.id().try_into()?), signal)?)
+        Ok(kill(Pid::from_raw(self.number()?), signal)?)
     }
 
     /// Whether it has ended, and well.

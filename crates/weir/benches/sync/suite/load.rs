@@ -10,6 +10,7 @@ use super::boxes::{FIRST, Process, SECOND, status};
 use super::bulk::fill;
 use super::follow::{count_in, is_in_step, percentile_99};
 use super::{Result, Settings, wait, wait_until};
+use crate::chrt;
 use crate::schedstat::run_time_ns;
 
 /// How often is looked how far behind the second firewall is.
@@ -19,6 +20,10 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// What a packet has that changes nothing of a connection, and one end's last one.
 const GOES_ON: &str = ".";
 const ENDS: &str = "F.";
+/// As fast as the generator can.
+const FASTEST: &str = "max";
+/// Of the thread that forwards, and of the generator (sched(7)).
+const PRIORITY: u8 = 1;
 /// Room for states of flows that were not asked for.
 const SPARE_STATES: u64 = 100_000;
 
@@ -33,27 +38,38 @@ pub(super) struct Cost {
 /// The same with and without synchronisation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
-    /// All states go to the second firewall.
-    pub(super) bulk: Cost,
-    /// It has them.
+    /// The second firewall has all states.
     pub(super) synchronised: Cost,
     /// It gets none, before and after that.
     pub(super) alone: [Cost; 2],
+    /// It gets all, and, before that, none, with packets at a rate.
+    pub(super) bulk: Cost,
+    pub(super) paced: Cost,
 }
 
 /// Packets of flows that are known, with and without synchronisation.
+///
+/// The first firewall's thread goes before the processes on its CPU, as softirqs do, and the
+/// generator has the other CPU, but for a twentieth.
 pub(super) fn costs(settings: &Settings, cancel: &Cancel) -> Result<Costs> {
     let count = settings.known_count;
     let bed = Bed::new(settings, u64::from(count) + SPARE_STATES)?;
     fill(&bed, Flows::Datagrams.states(count), cancel)?;
     let thread = bed.thread()?;
+    chrt::raise(thread, PRIORITY)?;
     let (_sink, _serving) = (bed.sink()?, bed.serve(SECOND)?);
-    let steady = || {
-        let _generating = generate(&bed, settings, cancel)?;
+    // The first packet of each tells more than those that follow.
+    let (first, all) =
+        (generate(&bed, settings, cancel, FASTEST)?, bed.received()? + u64::from(count));
+    wait_until("packets of all flows", cancel, || Ok(bed.received()? > all))?;
+    drop(first);
+    let steady = |rate: &str| {
+        let _generating = generate(&bed, settings, cancel, rate)?;
         cost(&bed, thread, cancel, || wait(settings.load, cancel))
     };
-    let before = steady()?;
-    let generating = generate(&bed, settings, cancel)?;
+    let rate = format!("{}pps", settings.bulk_load_pps);
+    let (before, paced) = (steady(FASTEST)?, steady(&rate)?);
+    let generating = generate(&bed, settings, cancel, &rate)?;
     let sending = bed.send(FIRST)?;
     wait_until("a bulk", cancel, || Ok(status(bed.netns(FIRST))?.out.is_live))?;
     let bulk = cost(&bed, thread, cancel, || {
@@ -62,17 +78,18 @@ pub(super) fn costs(settings: &Settings, cancel: &Cancel) -> Result<Costs> {
     })?;
     drop(generating);
     wait_until("both in step", cancel, || is_in_step(&bed))?;
-    let synchronised = steady()?;
+    let synchronised = steady(FASTEST)?;
     drop(sending);
     wait_until("the end of a session", cancel, || Ok(!status(bed.netns(FIRST))?.out.is_live))?;
-    Ok(Costs { bulk, synchronised, alone: [before, steady()?] })
+    Ok(Costs { synchronised, alone: [before, steady(FASTEST)?], bulk, paced })
 }
 
-/// Sends packets of all known flows, as fast as it can.
-fn generate(bed: &Bed, settings: &Settings, cancel: &Cancel) -> Result<Process> {
-    let generating = bed.generate_all(Flows::Datagrams, settings.known_count)?;
+/// Sends packets of all known flows at a rate.
+fn generate(bed: &Bed, settings: &Settings, cancel: &Cancel, rate: &str) -> Result<Process> {
+    let generating = bed.generate_all(Flows::Datagrams, settings.known_count, rate)?;
     let start = bed.received()?;
     wait_until("a packet", cancel, || Ok(bed.received()? > start))?;
+    chrt::raise_all(generating.number()?, PRIORITY)?;
     wait(SETTLE, cancel)?;
     Ok(generating)
 }

@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) pause: Duration,
     /// Flows that are known.
     pub(crate) known_count: u32,
+    /// Packets of these per second while all their states are sent.
+    pub(crate) bulk_load_pps: u32,
     /// New flows per second of a flood.
     pub(crate) flood_pps: u32,
     /// Connections that end meanwhile.
@@ -111,12 +113,12 @@ pub(crate) fn run(
             add(CATCH_UP, follow::after_a_pause(settings, cancel)?.as_secs_f64());
         }
         if settings.wants(&[COST, COST_CONTROL, BULK_COST, BULK_FORWARDED]) {
-            let load::Costs { bulk, synchronised, alone: [before, after] } =
+            let load::Costs { synchronised, alone: [before, after], bulk, paced } =
                 near.sample(cancel, || load::costs(settings, cancel))?;
             add(COST, synchronised.cost_ns * 2.0 / (before.cost_ns + after.cost_ns));
             add(COST_CONTROL, after.cost_ns / before.cost_ns);
-            add(BULK_COST, bulk.cost_ns / before.cost_ns);
-            add(BULK_FORWARDED, bulk.passed_pps / before.passed_pps);
+            add(BULK_COST, bulk.cost_ns / paced.cost_ns);
+            add(BULK_FORWARDED, bulk.passed_pps / paced.passed_pps);
         }
         if settings.wants(&[FLOOD_RATE, FLOOD_LAG, FLOOD_CHANGES]) {
             let found = near.sample(cancel, || load::flood(settings, cancel))?;

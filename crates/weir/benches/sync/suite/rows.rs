@@ -11,6 +11,8 @@ pub(crate) const BULK_STATES: u32 = 10_000_000;
 pub(crate) const NEW_FLOWS_PPS: u32 = 200_000;
 /// Flows whose packets cost the first firewall no more because it has a second one.
 pub(crate) const KNOWN_FLOWS: u32 = 5_000_000;
+/// Packets of these per second while all states are sent: more than half of what one CPU forwards.
+pub(crate) const BULK_LOAD_PPS: u32 = 1_000_000;
 /// New flows per second of a flood, and connections that end meanwhile.
 pub(crate) const FLOOD_PPS: u32 = 1_000_000;
 pub(crate) const CONNECTIONS: u32 = 10_000;
@@ -71,9 +73,9 @@ pub(crate) const ROWS: &[RowSpec] = &[
     row(COST_CONTROL, "the same: without it after that, against before", "ratio", Limit::None),
     row(
         BULK_COST,
-        "the same while all are sent: CPU time for each packet, against before",
+        "1,000,000 packets of these a second while all are sent: CPU time for each, against before",
         "ratio",
-        Limit::AtMost(1.0 / 0.85),
+        Limit::None,
     ),
     row(BULK_FORWARDED, "the same: let through, against before", "ratio", Limit::AtLeast(0.85)),
     row(

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use suite::rows::{
-    BULK, BULK_RATE, BULK_STATES, CONNECTIONS, DEATH_KEPT, FLOOD_CHANGES, FLOOD_PPS, HANDOVER_KEPT,
-    KNOWN_FLOWS, LOAD, NEW_FLOWS_PPS, NEW_KEPT, PAUSE, TRANSFERS, selected,
+    BULK, BULK_LOAD_PPS, BULK_RATE, BULK_STATES, CONNECTIONS, DEATH_KEPT, FLOOD_CHANGES, FLOOD_PPS,
+    HANDOVER_KEPT, KNOWN_FLOWS, LOAD, NEW_FLOWS_PPS, NEW_KEPT, PAUSE, TRANSFERS, selected,
 };
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
@@ -32,6 +32,7 @@ fn the_benchmark_runs_and_reports() {
         new_flows_pps: NEW_FLOWS_PPS / 40,
         pause: PAUSE / 10,
         known_count: KNOWN_FLOWS / 500,
+        bulk_load_pps: BULK_LOAD_PPS / 100,
         flood_pps: FLOOD_PPS / 100,
         connection_count: CONNECTIONS / 10,
         load: LOAD / 10,
