@@ -265,7 +265,7 @@ impl Echo {
                 interface: None,
                 each: Each::Queue,
                 steer,
-                receive_buffer_bytes: Some(4 << 20),
+                receive_buffer_bytes: Some(1 << 20),
             },
             // Only where it is needed: nothing is counted that no plain server would count.
             interface: kind.backend.is_xdp().then(|| self.into.clone()),
