@@ -21,6 +21,12 @@ pub(crate) fn stream(data: &[u8]) {
     assert_eq!(decode([one, two]), expected, "cut at {}", one.len());
     assert_eq!(decode(data.chunks(1)), expected, "byte by byte");
 
+    // States that it cannot read count where the other side says how many there were.
+    let is_unread =
+        |item: &Item| matches!(item, Item::Record(Record::Unknown(sync::UNKNOWN_STATE)));
+    if expected.0.iter().any(is_unread) {
+        return;
+    }
     let known = expected.0.into_iter();
     let known: Vec<Item> =
         known.filter(|item| !matches!(item, Item::Record(Record::Unknown(_)))).collect();

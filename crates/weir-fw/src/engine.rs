@@ -67,7 +67,7 @@ pub use preview::{refusals_of_anchor, refusals_of_whole, unfilterable};
 pub(crate) use sources::kill_sources;
 pub(crate) use stages::Ways;
 pub use status::{stats_text, status_text};
-pub(crate) use stored::{Meaning, STALE, StatesStorer, ticks};
+pub(crate) use stored::{Meaning, STALE, StatesStorer, leave_out, ticks};
 
 /// Why something could not be done; nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

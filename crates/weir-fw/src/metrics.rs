@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::protocol::SyncStatus;
 use crate::shared::Shared;
 
 /// A request's head may be this long.
@@ -51,7 +52,10 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Answers until the daemon stops.
 pub(crate) fn run(shared: &Arc<Shared>, listener: &TcpListener) {
-    let text = || text(&shared.engine().stats(None));
+    let text = || {
+        let stats = shared.engine().stats(None);
+        text(&stats, &shared.sessions.status())
+    };
     let is_stopped = || shared.stop.is_requested();
     let pause = || {
         shared.stop.wait(POLL);
@@ -196,7 +200,7 @@ fn put(mut stream: &TcpStream, mut rest: &[u8], is_over: &dyn Fn() -> bool) -> i
 
 /// `weir fw stats` as OpenMetrics.
 #[must_use]
-pub fn text(stats: &Value) -> String {
+pub fn text(stats: &Value, sync: &SyncStatus) -> String {
     let mut out = String::new();
     let (states, translation) = (&stats["states"], &stats["translation"]);
     let flows = &stats["pflow"];
@@ -231,6 +235,7 @@ pub fn text(stats: &Value) -> String {
         family(&mut out, &name, "counter", help);
         let _ = writeln!(out, "{name}_total {}", number(&stats["sync"][key]));
     }
+    sessions(&mut out, sync);
     interfaces(&mut out, &stats["interfaces"], "packets");
     interfaces(&mut out, &stats["interfaces"], "bytes");
     family(&mut out, "weir_fw_dropped_packets", "counter", "Packets dropped, by reason.");
@@ -247,6 +252,28 @@ pub fn text(stats: &Value) -> String {
     }
     out.push_str("# EOF\n");
     out
+}
+
+/// Both directions of synchronisation, as they are now.
+fn sessions(out: &mut String, SyncStatus { out: to, incoming: from }: &SyncStatus) {
+    let is_done = to.bulk_percent.is_none() && to.bulk_count > 0;
+    let bulk_percent = to.bulk_percent.unwrap_or(if is_done { 100 } else { 0 });
+    for (name, help, value) in [
+        ("to_session", "Whether states go to another firewall.", u64::from(to.is_live)),
+        ("to_lag_milliseconds", "Age of the oldest change not acknowledged.", to.lag_ms),
+        ("to_unacknowledged_states", "States sent, not acknowledged.", to.unacknowledged_count),
+        ("to_waiting_states", "States changed that wait: unanswered.", to.waiting_count),
+        ("to_changes_per_second", "States and ends sent per second.", to.changes_per_second),
+        ("to_bytes_per_second", "Bytes sent per second.", to.bytes_per_second),
+        ("to_bulk_percent", "How far all states were sent.", bulk_percent.into()),
+        ("from_session", "Whether states come from another firewall.", from.is_live.into()),
+        ("from_lag_milliseconds", "Age of the last mark when taken in.", from.lag_ms),
+        ("from_bulk", "Whether all states are being taken in.", from.is_bulk.into()),
+    ] {
+        let name = format!("weir_fw_sync_{name}");
+        family(out, &name, "gauge", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
 }
 
 fn interfaces(out: &mut String, value: &Value, unit: &str) {
@@ -386,8 +413,15 @@ mod tests {
                 { "interface": "em\"0", "direction": "in", "reason": "match", "packets": 2 }
             ],
         });
-        let text = text(&stats);
+        let mut sync = SyncStatus::default();
+        (sync.out.is_live, sync.out.lag_ms, sync.out.bulk_percent) = (true, 120, Some(40));
+        let text = text(&stats, &sync);
         for line in [
+            "weir_fw_sync_to_session 1",
+            "# TYPE weir_fw_sync_to_lag_milliseconds gauge",
+            "weir_fw_sync_to_lag_milliseconds 120",
+            "weir_fw_sync_to_bulk_percent 40",
+            "weir_fw_sync_from_session 0",
             "weir_fw_states 5",
             "# TYPE weir_fw_state_searches counter",
             "weir_fw_state_searches_total 9",

@@ -3,14 +3,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::protocol::{SyncInStatus, SyncOutStatus, SyncStatus};
+
+/// What sessions fail with once more is not said again for so long.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// One direction.
 #[derive(Debug, Default)]
 pub(crate) struct Side<S> {
     is_taken: AtomicBool,
     status: Mutex<S>,
+    /// What a session has failed with, and when that was said.
+    said: Mutex<Option<(String, Instant)>>,
 }
 
 impl<S> Side<S> {
@@ -21,6 +27,16 @@ impl<S> Side<S> {
     /// The place of a session, until it is dropped; `None`: there is one.
     pub(crate) fn take(&self) -> Option<Place<'_>> {
         (!self.is_taken.swap(true, Ordering::AcqRel)).then_some(Place(&self.is_taken))
+    }
+
+    /// Whether a failure is to be said now: whoever fails again and again does not flood the log.
+    pub(crate) fn is_news(&self, failure: &str, now: Instant) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = said.as_ref().is_some_and(|(text, at)| text == failure && now - *at < QUIET);
+        if !is_known {
+            *said = Some((failure.to_owned(), now));
+        }
+        !is_known
     }
 }
 
@@ -60,6 +76,18 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_said_once_a_minute() {
+        let sessions = Sessions::default();
+        let begin = Instant::now();
+        let is_news = |failure, after_s| {
+            sessions.incoming.is_news(failure, begin + Duration::from_secs(after_s))
+        };
+        let news = [("cut", 0), ("cut", 59), ("cut", 60), ("lies", 61), ("lies", 62), ("cut", 63)]
+            .map(|(failure, after_s)| is_news(failure, after_s));
+        assert_eq!(news, [true, false, true, true, false, true]);
+    }
 
     #[test]
     fn a_direction_has_one_session_at_a_time() {

@@ -53,6 +53,14 @@ static __always_inline __u32 weir_imported_in(weir_line *s)
 		       0;
 }
 
+/* A record that another firewall has sent: as of an odd bulk, or of an even one. */
+static __always_inline void weir_import_date(weir_line *s, bool is_odd)
+{
+	s->interface[1] &= WEIR_STATE_INTERFACE_MASK;
+	if (is_odd)
+		s->interface[1] |= WEIR_STATE_IMPORTED;
+}
+
 /* Whether a record lives as long as the firewall has it that has sent it. */
 static __always_inline bool weir_is_kept(weir_line *s)
 {

@@ -209,15 +209,18 @@ static __always_inline bool weir_sweep_is_over(weir_line *s, __u32 control,
 /* What another firewall has sent, when it is there no longer. Returns whether the record goes. */
 __noinline int weir_sweep_sent(const struct weir_fw_sweep *r __arg_nonnull, __u32 slot, __u32 now)
 {
+	__u32 odd = weir_fw_control()->sync_in & WEIR_FW_SYNC_IN_ODD;
 	weir_line *s = weir_state_line(slot);
 
 	if (!weir_is_imported(s))
 		return false;
 	if (r->mode == WEIR_SWEEP_STAMP) {
 		s->last_tick = now;
+		/* A bulk may have been cut, so that some are still of the one before. */
+		weir_import_date(s, odd);
 		return false;
 	}
-	if (weir_imported_in(s) == (weir_fw_control()->sync_in & WEIR_FW_SYNC_IN_ODD))
+	if (weir_imported_in(s) == odd)
 		return false;
 	if (r->rule && (__s32)(s->last_tick - r->port[0]) <= 0)
 		return true;

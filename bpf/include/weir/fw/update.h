@@ -20,9 +20,7 @@
 static __always_inline void weir_update_sender(const struct weir_fw_sweep *r, weir_line *s)
 {
 	s->interface[0] = (s->interface[0] & WEIR_STATE_INTERFACE_MASK) | WEIR_STATE_IMPORTED;
-	s->interface[1] &= WEIR_STATE_INTERFACE_MASK;
-	if (r->flags & WEIR_SWEEP_ODD)
-		s->interface[1] |= WEIR_STATE_IMPORTED;
+	weir_import_date(s, r->flags & WEIR_SWEEP_ODD);
 }
 
 /* Whether both ends of a connection are established, or were. */

@@ -23,7 +23,8 @@ pub enum Mode {
     /// Those go on, and no longer count in the nodes of their sources, whose source fits the
     /// filter's version and `source`.
     Untrack(Filter),
-    /// What another firewall has sent lives on from now as if a packet had come.
+    /// What another firewall has sent lives on from now as if a packet had come, and is of its last
+    /// bulk, also if that was cut.
     Stamp,
     /// What another firewall has sent, and not since its bulk began.
     Forget {

@@ -231,7 +231,7 @@ impl Client {
             }
             Request::Metrics => {
                 let stats = shared.engine().stats(None);
-                self.text(metrics::text(&stats))?;
+                self.text(metrics::text(&stats, &shared.sessions.status()))?;
             }
             Request::Stop => shared.engine().stop(),
             Request::Load(load) => {

@@ -10,6 +10,7 @@ mod scan;
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::sweep::Mode;
@@ -18,6 +19,9 @@ use crate::engine::Exchanged;
 use crate::protocol::SyncDirection;
 use crate::sessions::Place;
 use crate::shared::Shared;
+
+/// Each side says something every second: after so long without, it is not there any more.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Why a session has ended, if not because the other side or the daemon has.
 type Failure = String;
@@ -50,18 +54,21 @@ pub(super) fn run(
         }
     };
     let Err(failure) = ended else { return };
-    let way = match direction {
+    let (now, sessions) = (Instant::now(), &shared.sessions);
+    let (way, is_news) = match direction {
         SyncDirection::Out { .. } => {
-            shared.sessions.out.status().last_error = Some(failure.clone());
-            "to"
+            sessions.out.status().last_error = Some(failure.clone());
+            ("to", sessions.out.is_news(&failure, now))
         }
         SyncDirection::In { .. } => {
-            shared.sessions.incoming.status().last_error = Some(failure.clone());
-            "from"
+            sessions.incoming.status().last_error = Some(failure.clone());
+            ("from", sessions.incoming.is_news(&failure, now))
         }
     };
     shared.engine().sync_counters().add(Exchanged::Errors, 1);
-    shared.messages.tell(&format!("no states go {way} another firewall any more: {failure}"));
+    if is_news {
+        shared.messages.tell(&format!("no states go {way} another firewall any more: {failure}"));
+    }
 }
 
 /// What a daemon that was killed has left of its sessions: they have ended.

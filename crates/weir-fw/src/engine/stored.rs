@@ -72,7 +72,7 @@ impl StatesStorer {
                     sync::put_state(&mut bytes, &state);
                     stored.state_count += 1;
                 }
-                Err(reason) => *stored.left_out.entry(reason.to_owned()).or_default() += 1,
+                Err(reason) => leave_out(&mut stored.left_out, reason.to_owned()),
             }
             if bytes.len() >= PIECE_SIZE_BYTES {
                 out(&bytes)?;
@@ -561,13 +561,29 @@ impl Engine {
     }
 }
 
-fn leave_out(left_out: &mut LeftOut, reason: String) {
+/// Reasons that are told apart: names in them come from the other firewall.
+const REASONS_MAX: usize = 64;
+
+/// Counts a state that is left out.
+pub(crate) fn leave_out(left_out: &mut LeftOut, reason: String) {
+    let is_room = left_out.len() < REASONS_MAX || left_out.contains_key(&reason);
+    let reason = if is_room { reason } else { "for other reasons".to_owned() };
     *left_out.entry(reason).or_default() += 1;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_that_are_made_up_do_not_fill_memory() {
+        let mut left_out = LeftOut::new();
+        (0..1000).for_each(|number| leave_out(&mut left_out, format!("interface x{number}")));
+        assert_eq!(left_out.len(), REASONS_MAX + 1);
+        assert_eq!(left_out.values().sum::<u64>(), 1000);
+        leave_out(&mut left_out, "interface x7".to_owned());
+        assert_eq!(left_out["interface x7"], 2);
+    }
 
     #[test]
     fn rules_are_read_with_the_names_of_the_other_firewall() {

@@ -124,6 +124,8 @@ pub struct Decoder {
     has_header: bool,
     /// Since the last mark.
     record_count: u32,
+    /// States since a bulk began.
+    bulk_state_count: u64,
     error: Option<Error>,
 }
 
@@ -140,6 +142,12 @@ impl Decoder {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Whether a record has come in part.
+    #[must_use]
+    pub fn is_in_a_record(&self) -> bool {
+        self.taken < self.bytes.len()
     }
 
     /// The next record, if all of it has come.
@@ -172,21 +180,35 @@ impl Decoder {
         if fields.is_wrong() {
             return Err(Cause::Size { kind, size });
         }
-        match &item {
-            Item::Record(Record::State(_) | Record::Unknown(UNKNOWN_STATE)) | Item::Gone(_) => {
-                self.record_count = self.record_count.saturating_add(1);
-            }
-            Item::Mark(mark) => {
-                let found = std::mem::take(&mut self.record_count);
-                if mark.record_count != found {
-                    let said = mark.record_count.into();
-                    return Err(Cause::Count { said, found: found.into() });
-                }
-            }
-            _ => {}
-        }
+        self.count(&item)?;
         self.taken += size_bytes;
         Ok(Some(item))
+    }
+
+    /// Counts what comes, and compares with what the other side says of it.
+    fn count(&mut self, item: &Item) -> Result<(), Cause> {
+        let (said, found) = match item {
+            Item::Record(Record::State(_) | Record::Unknown(UNKNOWN_STATE)) => {
+                self.record_count = self.record_count.saturating_add(1);
+                self.bulk_state_count += 1;
+                return Ok(());
+            }
+            Item::Gone(_) => {
+                self.record_count = self.record_count.saturating_add(1);
+                return Ok(());
+            }
+            Item::BulkBegin(_) => {
+                self.bulk_state_count = 0;
+                return Ok(());
+            }
+            // Among them were changes, which are no part of it.
+            Item::BulkEnd(said) => (*said, (*said).min(self.bulk_state_count)),
+            Item::Mark(mark) => {
+                (mark.record_count.into(), std::mem::take(&mut self.record_count).into())
+            }
+            _ => return Ok(()),
+        };
+        if said == found { Ok(()) } else { Err(Cause::Count { said, found }) }
     }
 
     /// Whether the header has come.

@@ -7,7 +7,7 @@
 mod drain;
 mod key;
 mod local;
-mod refusals;
+mod repeats;
 mod serve;
 mod status;
 #[cfg(test)]

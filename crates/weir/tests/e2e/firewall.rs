@@ -23,6 +23,7 @@ mod scenarios;
 mod scrub;
 mod stages;
 mod stored;
+mod sync_lies;
 mod sync_stream;
 mod sync_tls;
 mod tcp;

@@ -330,6 +330,25 @@ fn what_a_bulk_did_not_bring_ends_or_becomes_this_firewalls() {
 }
 
 #[test]
+fn a_bulk_that_was_cut_leaves_nothing_behind() {
+    let Some(table) = table(64, 64, 100) else { return };
+    let firewall = &table.firewall;
+    table.set_tick(2000);
+    let udp = |last| Import::State(state_of(last, UDP, [phase::MULTIPLE; 2]));
+    firewall.keep_imported(true, true, true);
+    assert_eq!(firewall.import(&[udp(1), udp(2)], true).unwrap(), [Outcome::Made; 2]);
+    // The second one ends there, and of the next bulk nothing comes but its beginning.
+    firewall.keep_imported(true, false, true);
+    firewall.sweep_all(Mode::Stamp).unwrap();
+    firewall.keep_imported(false, false, false);
+    firewall.keep_imported(true, true, true);
+    assert_eq!(import(&table, udp(1), true), Outcome::Updated);
+    let forgotten = firewall.sweep_all(Mode::Forget { idle_since: Some(2000) }).unwrap();
+    assert_eq!(forgotten.removed_count, 1, "the one that has ended meanwhile");
+    assert_eq!(audit(firewall).live, 1);
+}
+
+#[test]
 fn a_packet_takes_a_state_over_and_the_other_firewall_hears_of_it() {
     let Some(table) = table(64, 64, 100) else { return };
     let mut reader = table.firewall.change_reader().unwrap();

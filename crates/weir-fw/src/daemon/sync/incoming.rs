@@ -12,10 +12,10 @@ use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::restore::{Import, Outcome, Restored};
 use weir_bpf::firewall::sweep::Mode;
 
-use super::Failure;
 use super::deferred::{self, Deferring};
 use super::pipe::Pipe;
-use crate::engine::{Exchanged, Meaning, SyncCounters, now_tick, ticks};
+use super::{Failure, SILENCE};
+use crate::engine::{Exchanged, Meaning, SyncCounters, leave_out, now_tick, ticks};
 use crate::protocol::{Names, SyncInStatus};
 use crate::sessions::Sender;
 use crate::shared::Shared;
@@ -49,6 +49,8 @@ struct Receiver<'a> {
     decoder: Decoder,
     session: Option<Session>,
     is_odd: bool,
+    /// When the last mark came.
+    marked: Instant,
     /// When the bulk began that is under way.
     bulk_tick: u32,
     /// What has come and is to be taken in.
@@ -124,6 +126,7 @@ impl<'a> Receiver<'a> {
             pipe: Pipe::new(stream)?,
             decoder: Decoder::new(),
             session: None,
+            marked: Instant::now(),
             bulk_tick: 0,
             batch: Vec::new(),
             contested: VecDeque::new(),
@@ -149,7 +152,8 @@ impl<'a> Receiver<'a> {
             }
             self.publish();
             if !is_open {
-                return Ok(());
+                let is_cut = self.decoder.is_in_a_record();
+                return if is_cut { Err("it was cut in a record".to_owned()) } else { Ok(()) };
             }
             if self.pipe.waiting_bytes() > WAITING_BYTES_MAX {
                 return Err("the other side reads no acknowledgements".to_owned());
@@ -159,7 +163,11 @@ impl<'a> Receiver<'a> {
             self.tell()?;
             let read = self.pipe.read().map_err(failed)?;
             is_open = read.is_some();
-            self.decoder.push(read.unwrap_or_default());
+            let read = read.unwrap_or_default();
+            if read.is_empty() && is_open && self.marked.elapsed() >= SILENCE {
+                return Err(format!("no mark came for {} s", SILENCE.as_secs()));
+            }
+            self.decoder.push(read);
         }
         Ok(())
     }
@@ -219,7 +227,7 @@ impl<'a> Receiver<'a> {
     }
 
     fn leave_out(&mut self, reason: String) {
-        *self.status.left_out.entry(reason).or_default() += 1;
+        leave_out(&mut self.status.left_out, reason);
         self.counters.add(Exchanged::LeftOut, 1);
     }
 
@@ -228,8 +236,9 @@ impl<'a> Receiver<'a> {
         if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// What has come in this firewall's numbers, and of each whether it has lost its rule.
-    fn imports(&mut self) -> (Vec<Import>, Vec<bool>) {
+    /// What has come in this firewall's numbers, and of each whether it has lost its rule: `None`
+    /// once it is counted.
+    fn imports(&mut self) -> (Vec<Import>, Vec<Option<bool>>) {
         let mut items = std::mem::take(&mut self.batch);
         let (mut imports, mut losses) = (Vec::new(), Vec::new());
         if items.is_empty() {
@@ -251,14 +260,14 @@ impl<'a> Receiver<'a> {
                                 Import::State(Restored { last_tick, ..request })
                             };
                             imports.push(import);
-                            losses.push(lost_rule);
+                            losses.push(Some(lost_rule));
                         }
                         Err(reason) => self.leave_out(reason),
                     }
                 }
                 Item::Gone(key) => {
                     imports.push(Import::Gone { ends: key.ends, protocol: key.protocol });
-                    losses.push(false);
+                    losses.push(Some(false));
                 }
                 _ => {}
             }
@@ -271,17 +280,22 @@ impl<'a> Receiver<'a> {
     /// Takes in what has come, in its order.
     fn flush(&mut self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| error.to_string();
-        let (imports, losses) = self.imports();
-        let (mut rest, mut losses, mut tries) = (&imports[..], &losses[..], 0);
+        let (imports, mut losses) = self.imports();
+        let (mut rest, mut losses, mut tries) = (&imports[..], &mut losses[..], 0);
         while !rest.is_empty() {
             let outcomes = self.firewall.import(rest, self.is_odd).map_err(failed)?;
             let is_late = |outcome: &Outcome| matches!(outcome, Outcome::Memory | Outcome::Busy);
-            // What follows that is taken in once more: what was said last is what counts.
+            // What follows that is taken in once more: what was said last is what counts. But what
+            // became of it is counted now.
             let done = outcomes.iter().position(is_late).unwrap_or(outcomes.len());
             for (outcome, (import, lost_rule)) in
-                outcomes[..done].iter().zip(rest.iter().zip(losses))
+                outcomes.iter().zip(rest.iter().zip(losses.iter_mut()))
             {
-                self.count(*outcome, *lost_rule);
+                if is_late(outcome) {
+                    continue;
+                }
+                let Some(lost_rule) = lost_rule.take() else { continue };
+                self.count(*outcome, lost_rule);
                 if let (Outcome::Present, Import::State(state)) = (outcome, import) {
                     self.contest(Key { protocol: state.protocol, ends: state.ends });
                 }
@@ -289,7 +303,7 @@ impl<'a> Receiver<'a> {
             if done > 0 {
                 tries = 0;
             }
-            (rest, losses) = (&rest[done..], &losses[done..]);
+            (rest, losses) = (&rest[done..], &mut losses[done..]);
             if rest.is_empty() {
                 break;
             }
@@ -299,7 +313,7 @@ impl<'a> Receiver<'a> {
             tries += 1;
             if tries > TRIES {
                 self.leave_out("there was no room for them".to_owned());
-                (rest, losses, tries) = (&rest[1..], &losses[1..], 0);
+                (rest, losses, tries) = (&rest[1..], &mut losses[1..], 0);
             }
         }
         Ok(())
@@ -336,7 +350,7 @@ impl<'a> Receiver<'a> {
             return Err(format!("mark {} is not the next one", mark.sequence));
         }
         self.flush()?;
-        self.status.sequence = mark.sequence;
+        (self.status.sequence, self.marked) = (mark.sequence, Instant::now());
         let now_ms = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
         self.status.lag_ms = now_ms.saturating_sub(mark.sent_ms);
         stream::put_acknowledgement(self.pipe.out(), mark.sequence);

@@ -14,10 +14,10 @@ use weir_bpf::firewall::copies::SLOTS_MAX;
 use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::{EventReader, Firewall};
 
-use super::Failure;
 use super::pipe::Pipe;
 use super::scan::{Bulk, Scanner};
-use crate::engine::{Exchanged, STALE, StatesStorer, SyncCounters, now_tick};
+use super::{Failure, SILENCE};
+use crate::engine::{Exchanged, STALE, StatesStorer, SyncCounters, leave_out, now_tick};
 use crate::protocol::SyncOutStatus;
 use crate::shared::Shared;
 use crate::states::{Change, Record, View, change};
@@ -48,6 +48,7 @@ const NO_SYNC: &str = "their rules say no-sync";
 struct Pending {
     sequence: u64,
     record_count: u32,
+    made: Instant,
     /// Nothing before it has changed earlier.
     since: Instant,
     has_changes: bool,
@@ -203,6 +204,10 @@ impl<'a> Sender<'a> {
                 }
                 _ => return Err("the other side answers with states".to_owned()),
             }
+        }
+        let oldest = self.pending.front();
+        if is_open && oldest.is_some_and(|mark| mark.made.elapsed() >= SILENCE) {
+            return Err(format!("nothing was acknowledged for {} s", SILENCE.as_secs()));
         }
         Ok(is_open)
     }
@@ -367,7 +372,7 @@ impl<'a> Sender<'a> {
             Err(reason) if !is_gone => {
                 // It is not marked any more: all are sent once more, by the names of then.
                 self.is_bulk_due |= reason == STALE;
-                *self.status.left_out.entry(reason.to_owned()).or_default() += 1;
+                leave_out(&mut self.status.left_out, reason.to_owned());
                 if !has_copy || [THEIRS, NO_SYNC].contains(&reason) {
                     return;
                 }
@@ -408,8 +413,9 @@ impl<'a> Sender<'a> {
         let record_count = std::mem::take(&mut self.record_count);
         stream::put_mark(self.pipe.out(), Mark { sequence, sent_ms, record_count });
         let has_changes = std::mem::take(&mut self.has_changes);
-        self.pending.push_back(Pending { sequence, record_count, since: self.looked, has_changes });
         self.marked = Instant::now();
+        let (made, since) = (self.marked, self.looked);
+        self.pending.push_back(Pending { sequence, record_count, made, since, has_changes });
     }
 
     fn note_written(&mut self, size: usize) {

@@ -13,6 +13,9 @@ const FULL: Duration = Duration::from_secs(10);
 const FULL_SLOTS: u32 = 1 << 16;
 /// States that nobody has answered wait for so long.
 const YOUNG_TICKS: u32 = 60;
+/// Where such wait is looked at so often, in parts.
+const WAITING: Duration = Duration::from_secs(1);
+const WAITING_PIECES: usize = 1 << 12;
 /// And then so many of them are sent in one look.
 const OLD_COUNT_MAX: u32 = 512;
 
@@ -82,16 +85,21 @@ impl Table {
 struct Pieces(Vec<u64>);
 
 impl Pieces {
-    fn insert(&mut self, piece: u32) {
-        let word = piece as usize / 64;
+    /// Whether it was not there.
+    fn insert(&mut self, piece: u32) -> bool {
+        let (word, bit) = (piece as usize / 64, 1 << (piece % 64));
         if word >= self.0.len() {
             self.0.resize(word + 1, 0);
         }
-        self.0[word] |= 1 << (piece % 64);
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
     }
 
     fn extend(&mut self, pieces: impl Iterator<Item = u32>) {
-        pieces.for_each(|piece| self.insert(piece));
+        pieces.for_each(|piece| {
+            self.insert(piece);
+        });
     }
 
     /// In ascending order.
@@ -107,6 +115,40 @@ impl Pieces {
     }
 }
 
+/// Pieces with states that wait. They are looked at again in turn: so many that nothing else is late
+/// for them.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Those of this turn, from the next one on, and those of the turn after.
+    turn: std::vec::IntoIter<u32>,
+    next: Pieces,
+    began: Option<Instant>,
+    /// About so many states, also some that wait no more.
+    state_count: u64,
+    next_count: u64,
+}
+
+impl Waiting {
+    /// States of a piece are looked at in the next turn.
+    fn add(&mut self, piece: u32, state_count: u64) {
+        if self.next.insert(piece) {
+            self.next_count += state_count;
+        }
+        self.state_count = self.state_count.max(self.next_count);
+    }
+
+    /// Adds the pieces to `pieces` whose turn it is.
+    fn due(&mut self, now: Instant, pieces: &mut Pieces) {
+        let is_over = self.turn.len() == 0;
+        if is_over && self.began.is_none_or(|began| now - began >= WAITING) {
+            let next: Vec<u32> = std::mem::take(&mut self.next).iter().collect();
+            (self.turn, self.began) = (next.into_iter(), Some(now));
+            self.state_count = std::mem::take(&mut self.next_count);
+        }
+        pieces.extend(self.turn.by_ref().take(WAITING_PIECES));
+    }
+}
+
 /// Looks for marks.
 #[derive(Debug)]
 pub(super) struct Scanner {
@@ -114,6 +156,8 @@ pub(super) struct Scanner {
     defers: bool,
     /// Pieces of the table that are to be looked at.
     pieces: Pieces,
+    /// Pieces with states that wait: in a flood, most of the table.
+    waiting: Waiting,
     /// The next piece while everything is looked at, in parts; all before it are in `pieces`.
     everywhere: Option<u32>,
     /// When that began; `None`: a bulk does it.
@@ -123,14 +167,14 @@ pub(super) struct Scanner {
 impl Scanner {
     pub(super) fn new(defers: bool) -> Self {
         let (pieces, full_at) = (Pieces::default(), Some(Instant::now()));
-        Self { defers, pieces, everywhere: None, full_at }
+        Self { defers, pieces, waiting: Waiting::default(), everywhere: None, full_at }
     }
 
     /// A bulk begins, which passes what is marked so far: only what changes from now on, and what
     /// it leaves out ([`Self::put_back`]), is found until it ends.
     pub(super) fn begin_bulk(&mut self, firewall: &Firewall) {
         firewall.take_hints(|_| {});
-        self.pieces = Pieces::default();
+        (self.pieces, self.waiting) = (Pieces::default(), Waiting::default());
         (self.everywhere, self.full_at) = (None, None);
     }
 
@@ -152,6 +196,7 @@ impl Scanner {
             self.pieces.extend(first..end);
             self.everywhere = (end < all).then_some(end);
         }
+        self.waiting.due(Instant::now(), &mut self.pieces);
         let (table, mut due, mut old_count) = (Table::of(firewall), Due::default(), 0);
         let mut again = Pieces::default();
         for piece in std::mem::take(&mut self.pieces).iter() {
@@ -159,6 +204,7 @@ impl Scanner {
                 again.insert(piece);
                 continue;
             }
+            let mut waiting_count = 0;
             let first = piece * PIECE_SLOTS;
             let slots = (first..first.saturating_add(PIECE_SLOTS)).filter(|slot| table.has(*slot));
             for slot in slots {
@@ -170,14 +216,15 @@ impl Scanner {
                         old_count += 1;
                         due.slots.push(slot);
                     }
-                    Found::Unanswered { is_dirty: true, .. } => {
-                        due.waiting_count += 1;
-                        again.insert(piece);
-                    }
+                    Found::Unanswered { is_dirty: true, .. } => waiting_count += 1,
                     _ => {}
                 }
             }
+            if waiting_count > 0 {
+                self.waiting.add(piece, waiting_count);
+            }
         }
+        due.waiting_count = self.waiting.state_count;
         self.pieces = again;
         due
     }
@@ -259,5 +306,25 @@ mod tests {
         assert_eq!(pieces.iter().next(), None);
         pieces.extend([700, 63, 0, 64, 63, 1].into_iter());
         assert_eq!(pieces.iter().collect::<Vec<_>>(), [0, 1, 63, 64, 700]);
+    }
+
+    #[test]
+    fn pieces_that_wait_have_their_turn_in_parts_and_once_a_second() {
+        let (mut waiting, begin) = (Waiting::default(), Instant::now());
+        let count = u32::try_from(WAITING_PIECES).unwrap() + 10;
+        let due = |waiting: &mut Waiting, after_ms| {
+            let mut pieces = Pieces::default();
+            waiting.due(begin + Duration::from_millis(after_ms), &mut pieces);
+            pieces.iter().collect::<Vec<_>>()
+        };
+        (0..count).for_each(|piece| waiting.add(piece, 2));
+        waiting.add(0, 2);
+        assert_eq!(waiting.state_count, 2 * u64::from(count));
+        assert_eq!(due(&mut waiting, 0).len(), WAITING_PIECES);
+        waiting.add(7, 1);
+        assert_eq!(due(&mut waiting, 1).len(), 10);
+        assert_eq!(due(&mut waiting, 999), [0; 0]);
+        assert_eq!((due(&mut waiting, 1000), waiting.state_count), (vec![7], 1));
+        assert_eq!((due(&mut waiting, 2000), waiting.state_count), (vec![], 0));
     }
 }

@@ -8,7 +8,7 @@ mod target;
 use weir_wire::random::splitmix64;
 
 use super::*;
-use crate::sync::{self, Half, Kind, PRESENT, Peer, State};
+use crate::sync::{self, Half, Kind, PRESENT, Peer, State, Wire};
 
 /// Changed streams, unless the environment says more.
 const ROUNDS: u64 = 5000;
@@ -45,17 +45,22 @@ fn state(last: u8) -> State {
 fn items() -> Vec<Item> {
     let name = Record::Name { kind: Kind::Interface, number: 2, name: "em0".to_owned() };
     let tag = Record::Name { kind: Kind::Tag, number: 3, name: "office".to_owned() };
+    let gateway = Record::Name { kind: Kind::Gateway, number: 1, name: "10.0.0.1@em0".to_owned() };
+    let wire = Wire { end: ([198, 51, 100, 1].into(), 50_000), rule: 9 };
+    let parts = State { wire: [Some(wire), None], gateways: [1, 0], ..state(8) };
     vec![
         Item::Session(Session { id: 0x0102_0304_0506_0708, table: 0x1112_1314_1516_1718 }),
         Item::Record(name),
         Item::Record(tag),
         Item::BulkBegin(2),
         Item::Record(Record::State(Box::new(state(4)))),
+        Item::Record(gateway),
+        Item::Record(Record::State(Box::new(parts))),
         Item::Record(Record::State(Box::new(state(5)))),
         Item::BulkEnd(2),
         Item::Gone(key(6)),
         Item::Gone(key(7)),
-        Item::Mark(Mark { sequence: 1, sent_ms: 1_700_000_000_123, record_count: 4 }),
+        Item::Mark(Mark { sequence: 1, sent_ms: 1_700_000_000_123, record_count: 5 }),
         Item::Acknowledgement(1),
         Item::Mark(Mark { sequence: 2, sent_ms: u64::MAX, record_count: 0 }),
     ]
@@ -107,6 +112,9 @@ fn what_is_wrong_is_named_and_what_is_unknown_skipped() {
     let lies = Mark { sequence: 1, sent_ms: 0, record_count: 7 };
     let error = cause(&stream(&[Item::Gone(key(2)), Item::Mark(lies)]));
     assert_eq!(error, Error { at: 12 + 42, cause: Cause::Count { said: 7, found: 1 } });
+    let state = Item::Record(Record::State(Box::new(state(4))));
+    let bulk = [Item::BulkBegin(9), state.clone(), state, Item::Gone(key(2)), Item::BulkEnd(3)];
+    assert_eq!(cause(&stream(&bulk)).cause, Cause::Count { said: 3, found: 2 });
     let mut bytes = stream(&[]);
     sync::put_end(&mut bytes, 0);
     assert!(

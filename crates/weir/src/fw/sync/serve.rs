@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags};
 use super::Voice;
 use super::key::PublicKey;
 use super::local::Firewall;
-use super::refusals::{Kind, Refusals};
+use super::repeats::{Kind, Repeats};
 use super::trust::{self, Listener};
 use super::tunnel::{Ended, Failure, Stop, Tunnel, wait};
 use super::wire;
@@ -48,7 +48,7 @@ pub(super) struct Server<'a> {
     current: Mutex<Option<Current>>,
     ended: Condvar,
     pending: AtomicUsize,
-    refusals: Mutex<Refusals>,
+    repeats: Mutex<Repeats>,
     /// How long a handshake may take.
     handshake: Duration,
 }
@@ -95,7 +95,7 @@ impl<'a> Server<'a> {
             current: Mutex::default(),
             ended: Condvar::new(),
             pending: AtomicUsize::new(0),
-            refusals: Mutex::default(),
+            repeats: Mutex::default(),
             handshake: HANDSHAKE,
         })
     }
@@ -117,13 +117,13 @@ impl<'a> Server<'a> {
             while !(self.stop)() {
                 let fd = PollFd::new(self.listener.as_fd(), PollFlags::POLLIN);
                 wait(&mut [fd], POLL).context("cannot wait for connections")?;
-                let due = lock(&self.refusals).due(Instant::now());
-                due.iter().for_each(|line| (self.voice)(&format!("refused: {line}")));
+                let due = lock(&self.repeats).due(Instant::now());
+                due.iter().for_each(|line| (self.voice)(line));
                 match self.listener.accept() {
                     Ok((tcp, from)) => self.admit(scope, tcp, from),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                     Err(error) => {
-                        self.refuse(Kind::Many, format!("a connection: {error}"));
+                        self.refuse(Kind::Many, &format!("a connection: {error}"));
                         // What is missing, such as descriptors, is not there again at once.
                         thread::sleep(POLL);
                     }
@@ -143,17 +143,17 @@ impl<'a> Server<'a> {
         let pending = Pending(&self.pending);
         if self.pending.fetch_add(1, Ordering::SeqCst) >= PENDING_MAX {
             let text = format!("{from}: {PENDING_MAX} others have not shown a key yet");
-            self.refuse(Kind::Many, text);
+            self.refuse(Kind::Many, &text);
             return;
         }
         let thread = thread::Builder::new().name("session".to_owned());
         let spawned = thread.spawn_scoped(scope, move || {
             if let Err((kind, why)) = self.session(tcp, from, pending) {
-                self.refuse(kind, format!("{from}: {why}"));
+                self.refuse(kind, &format!("{from}: {why}"));
             }
         });
         if let Err(error) = spawned {
-            self.refuse(Kind::Many, format!("{from}: no thread for it: {error}"));
+            self.refuse(Kind::Many, &format!("{from}: no thread for it: {error}"));
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a> Server<'a> {
             Ok(local) => local,
             Err(error) => return Err(busy(crate::exit::message(&error), &mut tunnel)),
         };
-        (self.voice)(&format!("states come from {from}"));
+        self.say(Kind::Begun, format!("states come from {from}"));
         let ended = tunnel.carry(&local, &stop);
         let why = match ended {
             Ok(Ended::Stopped) if (self.stop)() => return Ok(()),
@@ -197,7 +197,7 @@ impl<'a> Server<'a> {
             }
             Err(failure) => failure.to_string(),
         };
-        (self.voice)(&format!("no states come from {from} any more: {why}"));
+        self.say(Kind::Ended, format!("no states come from {from} any more: {why}"));
         Ok(())
     }
 
@@ -233,10 +233,14 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn refuse(&self, kind: Kind, text: String) {
-        let said = lock(&self.refusals).add(kind, text, Instant::now());
+    fn refuse(&self, kind: Kind, text: &str) {
+        self.say(kind, format!("refused: {text}"));
+    }
+
+    fn say(&self, kind: Kind, text: String) {
+        let said = lock(&self.repeats).add(kind, text, Instant::now());
         if let Some(text) = said {
-            (self.voice)(&format!("refused: {text}"));
+            (self.voice)(&text);
         }
     }
 }

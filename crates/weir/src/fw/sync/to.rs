@@ -1,11 +1,12 @@
 //! `weir fw sync to`: keeps up a connection to the other firewall, and has this one's states go by
-//! it. It never gives up, and says each loss and each return once.
+//! it. It never gives up, and says each loss and each return once, or how many there were.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::Voice;
 use super::local::Firewall;
+use super::repeats::{Kind, Repeats};
 use super::trust::{self, Caller};
 use super::tunnel::{Ended, Failure, Stop, Tunnel};
 use super::wire;
@@ -43,8 +44,10 @@ impl Link<'_> {
     pub(super) fn run(&self) {
         let mut pause = PAUSE_MIN;
         let mut said: Vec<String> = Vec::new();
+        let mut repeats = Repeats::default();
         while !(self.stop)() {
-            let tried = self.once();
+            repeats.due(Instant::now()).iter().for_each(|line| (self.voice)(line));
+            let tried = self.once(&mut repeats);
             if (self.stop)() {
                 return;
             }
@@ -56,8 +59,8 @@ impl Link<'_> {
                     }
                 }
                 Tried::Went(time, why) => {
-                    let host = self.host;
-                    (self.voice)(&format!("no states go to {host} any more: {why}; trying on"));
+                    let text = format!("no states go to {} any more: {why}; trying on", self.host);
+                    self.say(&mut repeats, Kind::Ended, text);
                     said.clear();
                     if time >= PAUSE_MAX {
                         pause = PAUSE_MIN;
@@ -69,12 +72,18 @@ impl Link<'_> {
         }
     }
 
-    fn once(&self) -> Tried {
+    fn say(&self, repeats: &mut Repeats, kind: Kind, text: String) {
+        if let Some(text) = repeats.add(kind, text, Instant::now()) {
+            (self.voice)(&text);
+        }
+    }
+
+    fn once(&self, repeats: &mut Repeats) -> Tried {
         let (mut tunnel, local) = match self.begin() {
             Ok(both) => both,
             Err(error) => return Tried::Not(crate::exit::message(&error)),
         };
-        (self.voice)(&format!("states go to {}", self.host));
+        self.say(repeats, Kind::Begun, format!("states go to {}", self.host));
         let began = Instant::now();
         let why = match tunnel.carry(&local, self.stop) {
             Ok(Ended::Peer | Ended::Stopped) => "the other firewall has ended it".to_owned(),

@@ -32,11 +32,11 @@ pass proto icmp6
 ";
 
 /// States come, from a firewall with the same names of interfaces.
-const IN: SyncDirection = SyncDirection::In { interfaces: Names::new(), defers: false };
-const OUT: SyncDirection = SyncDirection::Out { defers: false };
+pub(super) const IN: SyncDirection = SyncDirection::In { interfaces: Names::new(), defers: false };
+pub(super) const OUT: SyncDirection = SyncDirection::Out { defers: false };
 
 /// Asks for a session on a box.
-fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
+pub(super) fn session(net: &Network, direction: SyncDirection) -> Result<UnixStream, ClientError> {
     net.router.run(|| Client::connect()?.sync(direction)).expect("entered")
 }
 
@@ -290,7 +290,7 @@ fn a_box_that_does_not_read_holds_nothing_up() {
 }
 
 /// How a stream begins.
-fn begun() -> Vec<u8> {
+pub(super) fn begun() -> Vec<u8> {
     let mut bytes = Vec::new();
     sync::put_header(&mut bytes);
     stream::put_session(&mut bytes, Session { id: 1, table: 1 });
@@ -298,7 +298,7 @@ fn begun() -> Vec<u8> {
 }
 
 /// A stream with so many connections.
-fn made_up(count: u32) -> Vec<u8> {
+pub(super) fn made_up(count: u32) -> Vec<u8> {
     let mut bytes = begun();
     let peer = Peer { phase: 4, wscale: 0, max_win: 1000, seq: [1, 1000] };
     for number in 0..count {

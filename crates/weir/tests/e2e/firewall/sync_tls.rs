@@ -2,18 +2,21 @@
 //! `weir fw sync` on each.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use weir_fw::protocol::SyncStatus;
 use weir_net::{Netlink, VethEnd};
 
+use super::badline::BadLine;
 use super::ip;
 use super::network::{Killed, Line, Network, SERVER, SERVER6, echo_server, wait_until};
-use super::sync_stream::{RULES, open, states, status, wait_for_the_same};
-use crate::common::{assert_exit, can_run_lab, stderr, stdout};
+use super::sync_stream::{IN, RULES, made_up, open, session, states, status, wait_for_the_same};
+use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::beside;
 
 /// Where each box listens, on the link between them.
@@ -166,6 +169,73 @@ fn a_backup_follows_by_tls_also_after_the_link_was_cut() {
     assert_eq!(states(&two), found, "they stay, and live by their timeouts");
     serve.stop();
     drop((early, lines, late));
+}
+
+/// What both boxes do with their own connection, which takes the way of packets.
+const OURS: &str = "\
+set limit states 100000
+set skip on z0
+pass quick proto tcp from any to any port 7467 no state
+pass quick proto tcp from any port 7467 to any no state
+";
+
+#[test]
+fn a_backup_follows_over_a_line_that_loses_and_reorders() {
+    let test = "a_backup_follows_over_a_line_that_loses_and_reorders";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let [one, two] = ["bad1", "bad2"].map(Network::new);
+    let Some(bad) = BadLine::new(&one, "badsync") else {
+        skipped(test, "the kernel has no VXLAN");
+        return;
+    };
+    // From the first box by its client, the line and the host behind it to the second box.
+    let make = || {
+        let peer = VethEnd::new("z0").in_netns(&two.router);
+        Netlink::open().expect("netlink").create_veth(&VethEnd::new("z1"), &peer, 1)
+    };
+    bad.far.run(make).expect("entered").expect("a veth is made");
+    let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    bad.far.run(forward).expect("entered").expect("written");
+    for (netns, words) in [
+        (&*one.router, "address add 10.7.0.1/32 dev lo"),
+        (&*one.router, "route add 10.8.0.0/24 via 10.1.0.2 src 10.7.0.1 mtu 1400"),
+        (&*one.client, "route add 10.8.0.0/24 via 10.9.0.2"),
+        (&*one.client, "route add 10.7.0.1/32 via 10.1.0.1"),
+        (&*bad.far, "address add 10.8.0.1/24 dev z1"),
+        (&*bad.far, "link set z1 up"),
+        (&*two.router, "address add 10.8.0.2/24 dev z0"),
+        (&*two.router, "link set z0 up"),
+        (&*two.router, "route add 10.7.0.1/32 via 10.8.0.1 mtu 1400"),
+    ] {
+        let arguments = ["-n", netns.name()].into_iter().chain(words.split(' '));
+        let done = Command::new("ip").args(arguments).output().expect("ip runs");
+        assert!(done.status.success(), "{words}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    echo_server(&one.server, SERVER, 7001);
+    [&one, &two].iter().for_each(|net| net.start(&format!("{OURS}{RULES}")));
+    let count = 20_000;
+    let mut source = session(&one, IN).expect("accepted");
+    source.write_all(&made_up(count)).expect("sent");
+    wait_until("they are taken in", || status(&one).incoming.sequence == 1);
+    drop(source);
+    wait_until("that session has ended", || !status(&one).incoming.is_live);
+
+    let [key1, key2] = [keygen(&one), keygen(&two)];
+    let _serve = Running::serve(&two, "10.8.0.2:7467", &key1);
+    let _to = Running::to(&one, "10.8.0.2:7467", &key2);
+    wait_until("a bulk has come", || status(&two).incoming.bulk_count > 0);
+    bad.assert_was_bad();
+    assert!(status(&two).incoming.inserted_count >= u64::from(count));
+    // Changes in both directions of a state's life.
+    let mut lines: Vec<Line> = (0..20).map(|_| open(&one, SERVER, 7001)).collect();
+    lines.drain(10..);
+    one.pfctl("-k 10.0.0.0/18");
+    let found = wait_for_the_same(&one, &two, "they have the same");
+    assert!(found.len() > 3000 && found.len() < 20_000, "{}", found.len());
+    assert_eq!(status(&two).incoming.session_count, 1, "one connection did it");
 }
 
 #[test]
