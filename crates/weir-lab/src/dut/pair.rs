@@ -331,23 +331,22 @@ fn busy_levels(looks: &[Out]) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// `dist/keepalived.conf` for one of both. Hosts know the shared MAC addresses, so that the
-/// addresses come with these (`use_vmac`).
+/// `dist/keepalived.conf` for one of both, without IPv6, whose addresses do not move here.
 fn keepalived(number: usize, priority_file: &str) -> String {
     const TEXT: &str =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/keepalived.conf"));
     let priority = format!("$PRIORITY={}", PRIORITIES[number]);
-    let mut text = TEXT
-        .replace("$PRIORITY=150", &priority)
-        .replace("preempt_delay 10", "preempt_delay 0")
-        .replace("/run/weir-sync/priority", priority_file);
-    let sides = [("eth1", "dut0", "10.1.0.1/24"), ("eth0", "dut1", "10.2.0.1/24")];
+    let mut text = TEXT.split("\n# IPv6 ").next().unwrap_or(TEXT).to_owned();
+    let sides = [("eth1", "dut0", "10.1.0.1/32"), ("eth0", "dut1", "10.2.0.1/32")];
     for ((named, device, address), shared) in sides.into_iter().zip(SHARED_ADDRESSES) {
         text = text
-            .replace(&format!("{address} dev {named}"), &format!("{shared}/32"))
-            .replace(&format!("interface {named}"), &format!("interface {device}\n    use_vmac"));
+            .replace(address, &format!("{shared}/32"))
+            .replace(&format!("interface {named}"), &format!("interface {device}"));
     }
-    text
+    text.replace("        inside6\n        outside6\n", "")
+        .replace("$PRIORITY=150", &priority)
+        .replace("preempt_delay 10", "preempt_delay 0")
+        .replace("/run/weir-sync/priority", priority_file)
 }
 
 #[cfg(test)]
@@ -374,7 +373,7 @@ mod tests {
             assert_eq!(count(&format!("{shared}/32")), 1, "{text}");
         }
         assert_eq!(VRRP_ROUTERS, [51, 52]);
-        assert!(!lines.iter().any(|line| line.contains("eth")), "{text}");
+        assert!(!lines.iter().any(|line| line.contains("eth") || line.contains("side6")), "{text}");
     }
 
     #[test]

@@ -115,8 +115,8 @@ impl Pieces {
     }
 }
 
-/// Pieces with states that wait. They are looked at again in turn: so many that nothing else is late
-/// for them.
+/// Pieces with states that wait. They are looked at again in turn, so few at a time that nothing
+/// else is late for them.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Those of this turn, from the next one on, and those of the turn after.

@@ -131,7 +131,7 @@ impl Cluster {
     fn wait_for_addresses(&self, which: usize, cancel: &Cancel) -> Result<()> {
         wait_until("the shared addresses", cancel, || {
             let shown = ip(&self.boxes, which, "-4 addr")?;
-            Ok(shown.contains(" 10.1.0.1/24") && shown.contains(" 10.2.0.1/24"))
+            Ok(shown.contains(" 10.1.0.1/32") && shown.contains(" 10.2.0.1/32"))
         })
     }
 

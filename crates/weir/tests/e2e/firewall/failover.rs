@@ -12,7 +12,8 @@ use weir_net::NetnsGuard;
 
 use super::nat::ip;
 use super::network::{
-    Killed, Network, SERVER, echo_server, namespace, pattern, plain_frames, wait_until,
+    Killed, Line, Network, SERVER, SERVER6, echo_server, namespace, pattern, plain_frames,
+    wait_until,
 };
 use super::programs::{PORTS, Programs};
 use super::sync_stream::{RULES, open, status, wait_for_the_same};
@@ -50,12 +51,21 @@ fn cluster() -> [Network; 2] {
         let last = number + 1;
         cable(&net.router, "b0", &two.client, &format!("f{last}"));
         cable(&net.router, "b1", &two.server, &format!("f{last}"));
-        ip(&net.router, &format!("addr add 10.1.0.25{last}/24 dev b0"));
-        ip(&net.router, &format!("addr add 10.2.0.25{last}/24 dev b1"));
+        for (name, side) in [("b0", 1), ("b1", 2)] {
+            ip(&net.router, &format!("addr add 10.{side}.0.25{last}/24 dev {name}"));
+            ip(&net.router, &format!("addr add fd0{side}::25{last}/64 dev {name} nodad"));
+        }
         ip(&net.router, &format!("addr add 10.9.0.{last}/24 dev y0"));
         ip(&net.router, "link set y0 up");
         ip(&net.router, "link set lo up");
-        let forward = || weir_net::sysctl::write("net.ipv4.ip_forward", "1").expect("written");
+        let forward = || {
+            // Also what an interface keeps that is down for a while.
+            let all6 =
+                ["forwarding", "keep_addr_on_down"].map(|name| format!("net.ipv6.conf.all.{name}"));
+            for name in all6.iter().map(String::as_str).chain(["net.ipv4.ip_forward"]) {
+                weir_net::sysctl::write(name, "1").expect("written");
+            }
+        };
         net.router.run(forward).expect("entered");
     }
     for (host, name, switch, net) in
@@ -64,6 +74,8 @@ fn cluster() -> [Network; 2] {
         cable(host, name, switch, "host");
         ip(host, &format!("addr add 10.{net}.0.2/24 dev {name}"));
         ip(host, &format!("route add default via 10.{net}.0.1"));
+        ip(host, &format!("addr add fd0{net}::2/64 dev {name} nodad"));
+        ip(host, &format!("-6 route add default via fd0{net}::1"));
     }
     [one, two]
 }
@@ -71,6 +83,9 @@ fn cluster() -> [Network; 2] {
 /// Of `dist/keepalived.conf`.
 const MASTER: u8 = 150;
 const BACKUP: u8 = 100;
+
+/// As `ip` shows them.
+const SHARED: [&str; 4] = [" 10.1.0.1/32", " 10.2.0.1/32", " fd01::1/128", " fd02::1/128"];
 
 /// Where a box's tracked file is.
 fn tracked(net: &Network) -> String {
@@ -118,11 +133,16 @@ fn priority(net: &Network) -> String {
     fs::read_to_string(tracked(net)).unwrap_or_default().trim().to_owned()
 }
 
-/// Whether a box has the addresses of both sides.
-fn is_master(net: &Network) -> bool {
-    let output = net.program(&["ip", "-4", "addr"]).output().expect("ip runs");
+/// How many of the shared addresses a box has.
+fn address_count(net: &Network) -> usize {
+    let output = net.program(&["ip", "addr"]).output().expect("ip runs");
     let text = stdout(&output);
-    text.contains(" 10.1.0.1/24") && text.contains(" 10.2.0.1/24")
+    SHARED.iter().filter(|address| text.contains(**address)).count()
+}
+
+/// Whether a box has the addresses of both sides and versions.
+fn is_master(net: &Network) -> bool {
+    address_count(net) == SHARED.len()
 }
 
 /// How a box is, for whoever reads why a test fails.
@@ -145,10 +165,10 @@ fn evidence(nets: [&Network; 2]) -> String {
     format!("\n--- one\n{one}\n--- two\n{two}")
 }
 
-/// Waits until one has both addresses and the other one none of them.
+/// Waits until one has all addresses and the other one none of them.
 #[track_caller]
 fn wait_for_master(net: &Network, other: &Network, why: &str) {
-    wait_for([net, other], why, || is_master(net) && !is_master(other));
+    wait_for([net, other], why, || is_master(net) && address_count(other) == 0);
 }
 
 /// One connection by which a megabyte after another goes to the server and back.
@@ -156,6 +176,8 @@ struct Transfer<'a> {
     nets: [&'a Network; 2],
     /// Beside it.
     programs: RefCell<Programs>,
+    /// A connection by IPv6.
+    line6: RefCell<Line>,
     rounds: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -167,6 +189,7 @@ impl<'a> Transfer<'a> {
         let (ends, dir) = (nets[0], nets[0].dir.path());
         let programs = Programs::start(test, &ends.client, &ends.server, dir).into();
         let mut line = open(nets[0], SERVER, 7001);
+        let line6 = open(nets[0], SERVER6, 7001).into();
         let (rounds, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, end) = (Arc::clone(&rounds), Arc::clone(&is_over));
         let thread = thread::spawn(move || {
@@ -176,16 +199,19 @@ impl<'a> Transfer<'a> {
                 count.fetch_add(1, Ordering::AcqRel);
             }
         });
-        Self { nets, programs, rounds, is_over, thread }
+        Self { nets, programs, line6, rounds, is_over, thread }
     }
 
-    /// Three megabytes more, by this box.
+    /// Three megabytes more, and some of it by this box: until the switch has learned where it is,
+    /// the other one forwards what comes there.
     #[track_caller]
     fn goes_on(&self, net: &Network, why: &str) {
         let packets = || net.json("stats")["forwarded_packets"].as_u64().expect("a number");
         let (start, before) = (self.rounds.load(Ordering::Acquire), packets());
-        wait_for(self.nets, why, || self.rounds.load(Ordering::Acquire) >= start + 4);
-        assert!(packets() > before + 1000, "{why}: it goes another way");
+        wait_for(self.nets, why, || {
+            self.rounds.load(Ordering::Acquire) >= start + 4 && packets() > before + 1000
+        });
+        self.line6.borrow_mut().bounce(100_000, why);
         self.programs.borrow_mut().go_on(why, || evidence(self.nets));
     }
 
@@ -220,7 +246,9 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     }
     let _turn = beside();
     let [one, two] = cluster();
-    echo_server(&one.server, SERVER, 7001);
+    for host in [SERVER, SERVER6] {
+        echo_server(&one.server, host, 7001);
+    }
     [&one, &two].into_iter().for_each(|net| net.start(&rules()));
     let [key1, key2] = [keygen(&one), keygen(&two)];
     let sync1 = sync(&one, 0, &key2);
@@ -259,7 +287,7 @@ fn a_transfer_goes_on_by_the_other_firewall() {
     }
     drop((keepalived1, sync1));
     assert_exit(&one.run(&["fw", "stop"]), 0);
-    wait_until("it has no address", || !is_master(&one));
+    wait_until("it has no address", || address_count(&one) == 0);
     wait_for_master(&two, &one, "the second one takes over");
     transfer.goes_on(&two, "after the first one has died");
 
