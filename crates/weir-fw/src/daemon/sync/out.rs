@@ -24,7 +24,7 @@ use crate::states::{Change, Record, View, change};
 use crate::sync::stream::{self, Decoder, Item, Key, Mark, Session};
 use crate::sync::{self, State};
 
-/// Between two looks, if nothing is to be done; and at least so many times what a look takes.
+/// Between two looks, if nothing is to be done; and at least so many times what a look costs.
 const LOOK: Duration = Duration::from_millis(20);
 /// The same where the other firewall may have an answer that waits for its state.
 const DEFERRED_LOOK: Duration = Duration::from_millis(1);
@@ -255,7 +255,7 @@ impl<'a> Sender<'a> {
             return Ok(false);
         }
         self.drain(true)?;
-        let is_done = !is_due || self.changes(began)?;
+        let is_done = !is_due || self.changes()?;
         if is_done {
             self.bulk()?;
         }
@@ -269,7 +269,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Looks for what has changed, and sends it; whether that was all.
-    fn changes(&mut self, began: Instant) -> std::io::Result<bool> {
+    fn changes(&mut self) -> std::io::Result<bool> {
         let lost_count = self.firewall.lost_ends();
         if lost_count != self.lost_count {
             (self.lost_count, self.is_bulk_due) = (lost_count, true);
@@ -284,7 +284,7 @@ impl<'a> Sender<'a> {
         let is_all = due.slots.len() < CHANGES_MAX;
         let is_done = self.copy(&due.slots, false)? && is_all;
         if is_done {
-            self.due = Instant::now() + self.pause.max(began.elapsed() * LOOK_FACTOR);
+            self.due = Instant::now() + self.pause.max(due.cost * LOOK_FACTOR);
             if self.is_bulk_passed {
                 self.end_bulk();
             }

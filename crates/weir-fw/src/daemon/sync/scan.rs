@@ -40,6 +40,8 @@ enum Found {
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) slots: Vec<u32>,
+    /// What the look cost whether something has changed or not.
+    pub(super) cost: Duration,
     /// Marked states that wait.
     pub(super) waiting_count: u64,
 }
@@ -184,9 +186,11 @@ impl Scanner {
 
     /// The slots that are marked and due at a tick, at most about so many.
     pub(super) fn look(&mut self, firewall: &Firewall, now: u32, count_max: usize) -> Due {
+        let began = Instant::now();
         firewall.take_hints(|piece| {
             self.pieces.insert(piece);
         });
+        let mut due = Due { cost: began.elapsed(), ..Due::default() };
         if self.full_at.is_some_and(|at| at.elapsed() >= FULL) {
             (self.everywhere, self.full_at) = (Some(0), Some(Instant::now()));
         }
@@ -197,7 +201,7 @@ impl Scanner {
             self.everywhere = (end < all).then_some(end);
         }
         self.waiting.due(Instant::now(), &mut self.pieces);
-        let (table, mut due, mut old_count) = (Table::of(firewall), Due::default(), 0);
+        let (table, mut old_count) = (Table::of(firewall), 0);
         let mut again = Pieces::default();
         for piece in std::mem::take(&mut self.pieces).iter() {
             if due.slots.len() >= count_max {

@@ -192,6 +192,15 @@ impl Bed {
         self.boxes.netns(which).run(count)?
     }
 
+    /// UDP states of a firewall, with their phases, in order.
+    pub(super) fn listing(&self, which: usize) -> Result<Vec<String>> {
+        let listing = String::from_utf8(self.boxes.run(which, &["pfctl", "-ss"])?.stdout)?;
+        let is_udp = |line: &&str| line.contains(" udp ");
+        let mut lines: Vec<String> = listing.lines().filter(is_udp).map(str::to_owned).collect();
+        lines.sort_unstable();
+        Ok(lines)
+    }
+
     /// States that a firewall has now.
     pub(super) fn states(&self, which: usize) -> Result<u64> {
         let count = self.boxes.stats(which)?["states"]["current_count"].as_u64();

@@ -85,7 +85,7 @@ pub(super) fn percentile_99(mut lags_ms: Vec<u64>) -> Result<f64> {
 }
 
 /// New flows while the process that carries states does not run: how long it takes from when it
-/// runs again until both have the same number of states.
+/// runs again until both have the same states.
 pub(super) fn after_a_pause(settings: &Settings, cancel: &Cancel) -> Result<Duration> {
     let count = count_in(settings.pause, settings.new_flows_pps);
     let pair = pair(settings, cancel, count)?;
@@ -97,5 +97,9 @@ pub(super) fn after_a_pause(settings: &Settings, cancel: &Cancel) -> Result<Dura
     wait_until("both in step", cancel, || {
         Ok(is_in_step(&pair.bed)? && pair.bed.states(SECOND)? >= pair.bed.states(FIRST)?)
     })?;
-    Ok(begin.elapsed())
+    let took = begin.elapsed();
+    if pair.bed.listing(FIRST)? != pair.bed.listing(SECOND)? {
+        return Err("both firewalls have as many states, and not the same".into());
+    }
+    Ok(took)
 }
