@@ -1,5 +1,6 @@
-//! Many datagrams in one system call (recvmmsg(2), sendmmsg(2)), and what only socket options say
-//! of a UDP socket: udp(7), options `UDP_GRO` and `UDP_SEGMENT`; socket(7), option `SO_MEMINFO`.
+//! Many datagrams in one system call (recvmmsg(2), sendmmsg(2), io_uring_enter(2)), and what only
+//! socket options say of a UDP socket: udp(7), options `UDP_GRO` and `UDP_SEGMENT`; socket(7),
+//! option `SO_MEMINFO`.
 //!
 //! With [`set_gro`] a message may hold several datagrams of one size that came from one peer, which
 //! [`Batch::send_back`] returns as one message, too.
@@ -8,10 +9,12 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::sys::{datagrams, sockets};
 
 pub use crate::sys::datagrams::Batch;
+pub use crate::sys::uring::{Ring, Turn};
 
 /// Room for a message of the largest size.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 16;
@@ -88,6 +91,35 @@ impl Batch {
     }
 }
 
+impl<'a> Ring<'a> {
+    /// For the datagrams of a socket, which nobody else reads. The calling thread alone may use it.
+    ///
+    /// # Errors
+    /// What the kernel returned: before Linux 6.1 `EINVAL`, where it is switched off
+    /// (`kernel.io_uring_disabled`) `EPERM`.
+    pub fn open(socket: BorrowedFd<'a>) -> io::Result<Self> {
+        Self::new(socket)
+    }
+
+    /// Waits until datagrams come, or are gone, but no longer than `timeout`, and gives back what
+    /// came, in the next turn, but for those from `spared_port` and those of more than 9 KiB: they
+    /// count as refused.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn send_back(&mut self, timeout: Duration, spared_port: u16) -> io::Result<Turn> {
+        self.turn(timeout, true, spared_port)
+    }
+
+    /// As [`Ring::send_back`], but nothing goes back.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn receive(&mut self, timeout: Duration) -> io::Result<Turn> {
+        self.turn(timeout, false, 0)
+    }
+}
+
 /// Lets a message hold several datagrams.
 ///
 /// # Errors
@@ -122,7 +154,69 @@ impl DropCounter {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd as _;
+
     use super::*;
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+    fn a_ring_gives_back_what_came() {
+        let [server, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let spared = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = spared.local_addr().unwrap().port();
+        let at = server.local_addr().unwrap();
+        for socket in [&client, &spared] {
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        }
+        let mut ring = match Ring::open(server.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: io_uring is switched off: {error}");
+                return;
+            }
+            ring => ring.unwrap(),
+        };
+        let mut done = Turn::default();
+        let mut turn = |ring: &mut Ring<'_>| {
+            let turn = ring.send_back(Duration::from_millis(10), port).unwrap();
+            done.read += turn.read;
+            done.sent += turn.sent;
+            done.refused += turn.refused;
+        };
+        // More than there are buffers, one after the other.
+        for number in 0..2000_u32 {
+            let sent = [&number.to_be_bytes()[..], &vec![7; number as usize % 1400]].concat();
+            client.send_to(&sent, at).unwrap();
+            // What has come in one turn goes in the next one.
+            turn(&mut ring);
+            turn(&mut ring);
+            let mut found = [0; 2000];
+            let size = loop {
+                match client.recv(&mut found) {
+                    Ok(size) => break size,
+                    Err(_) => turn(&mut ring),
+                }
+            };
+            assert_eq!(found[..size], sent);
+        }
+        spared.send_to(b"not back", at).unwrap();
+        client.send_to(&[1; 9600], at).unwrap();
+        for _ in 0..5 {
+            turn(&mut ring);
+        }
+        assert!(spared.recv(&mut [0; 100]).is_err());
+        assert_eq!(done, Turn { read: 2002, sent: 2000, refused: 2 });
+        // What waits when it ends is lost, and nothing else.
+        client.send_to(b"late", at).unwrap();
+        drop(ring);
+        let mut ring = Ring::open(server.as_fd()).unwrap();
+        client.send_to(b"last", at).unwrap();
+        let mut read = 0;
+        for _ in 0..5 {
+            read += ring.receive(Duration::from_millis(10)).unwrap().read;
+        }
+        assert!(read > 0);
+    }
 
     #[test]
     fn drops_beyond_32_bits_are_counted() {

@@ -1,13 +1,24 @@
 //! How Linux namespaces stand to each other (ioctl_nsfs(2)): which user namespace owns one, and
-//! whose child a user namespace is.
+//! whose child a user namespace is; and what tells network namespaces apart, whose inodes' numbers
+//! are used again.
 //!
 //! It makes no namespace, enters none, and decides nothing.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 
-use crate::sys;
+use crate::sys::{self, sockets};
+
+/// The number of the calling thread's network namespace, which no other one has until the next
+/// boot (socket(7), `SO_NETNS_COOKIE`).
+///
+/// # Errors
+/// What the kernel returned; Linux 5.14 or later has it.
+pub fn network_cookie() -> io::Result<u64> {
+    sockets::netns_cookie(UnixDatagram::unbound()?.as_fd())
+}
 
 /// The user namespace that owns a namespace which is not one itself: capabilities over what is in
 /// it are those of this user namespace.

@@ -22,6 +22,7 @@ pub(crate) mod datagrams;
 mod runs;
 pub(crate) mod sockets;
 pub(crate) mod tap;
+pub(crate) mod uring;
 pub(crate) mod xsk;
 
 pub(crate) use self::runs::{test_run_from, test_run_in, test_run_live_from, test_run_packet};

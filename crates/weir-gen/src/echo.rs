@@ -28,6 +28,8 @@ pub enum Backend {
     Epoll,
     /// Many with one system call.
     Mmsg,
+    /// Requests in memory shared with the kernel, many for each system call.
+    Uring,
     /// From memory shared with the kernel, past its network stack.
     AfXdp,
     /// In the driver: the bound of what a server can do.

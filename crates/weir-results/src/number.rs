@@ -172,6 +172,25 @@ pub fn bar(value: f64, most: f64) -> String {
     "#".repeat(length)
 }
 
+/// A character for each value, from `▁` for nothing to `█` for the most of all; of more values than
+/// `width` those in a row share one, with their mean.
+#[must_use]
+pub fn heights(values: &[f64], width: usize) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let each = values.len().div_ceil(width.max(1)).max(1);
+    #[expect(clippy::cast_precision_loss, reason = "there are few values")]
+    let mean = |group: &[f64]| group.iter().sum::<f64>() / group.len() as f64;
+    let means: Vec<f64> = values.chunks(each).map(mean).collect();
+    let most = means.iter().copied().fold(0.0, f64::max);
+    let block = |value: f64| {
+        // Whatever is not nothing shows.
+        let is_reached = |step: &u8| value / most * 7.0 > f64::from(*step) - 0.5;
+        let least = u8::from(value > 0.0);
+        BLOCKS[usize::from((1..=7).rev().find(is_reached).unwrap_or(least))]
+    };
+    means.into_iter().map(block).collect()
+}
+
 /// A share in per cent: as many digits as tell it from 0 and from 100 %.
 #[must_use]
 pub fn share(ratio: f64) -> String {
@@ -300,6 +319,14 @@ pub fn or_dash(text: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heights_are_of_the_most() {
+        assert_eq!(heights(&[0.0, 1.0, 50.0, 100.0], 9), "▁▂▅█");
+        assert_eq!(heights(&[0.0; 3], 9), "▁▁▁");
+        assert_eq!(heights(&[10.0, 10.0, 0.0, 0.0, 5.0], 3), "█▁▅");
+        assert_eq!(heights(&[], 9), "");
+    }
 
     #[test]
     fn rates_have_their_unit_and_their_digits() {

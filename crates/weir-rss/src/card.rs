@@ -62,7 +62,10 @@ pub enum CardError {
 fn hint(error: &EthtoolError) -> &'static str {
     match error.code() {
         Some(nix::libc::EPERM) => "; run as root, or with CAP_NET_ADMIN",
-        Some(nix::libc::EOPNOTSUPP) => "; its driver cannot (no `ethtool -X`, or not this of it)",
+        Some(nix::libc::EOPNOTSUPP) => {
+            "; its driver cannot (no `ethtool -X`, or not this of it): software can spread \
+             instead, by rps_cpus or `weir rerss run`"
+        }
         Some(nix::libc::EINVAL) => "; its driver takes neither this nor, maybe, any other value",
         Some(nix::libc::EBUSY) => "; something else holds it: see `ethtool -x` and `ethtool -l`",
         _ => "",
@@ -126,7 +129,7 @@ pub fn receiver(interface: &str) -> Result<Receiver, CardError> {
 /// hash by it and do not show it (igb). `None` where the kernel does not tell it: to who is not
 /// root, outside of the initial network namespace, and before a driver has asked for it.
 #[must_use]
-pub fn kernel_key() -> Option<Key> {
+fn kernel_key() -> Option<Key> {
     key_of(&std::fs::read_to_string(KERNEL_KEY).ok()?)
 }
 
@@ -260,14 +263,15 @@ pub const fn bits_of(fields: Fields) -> u64 {
     }
 }
 
+/// What to do where a card shows too little.
+const INSTEAD: &str = "give --key, --table and --fields";
+
 impl State {
-    /// What can be computed with: the settings of an interface of that name.
+    /// The key of its hash, and what is done to the fields before.
     ///
     /// # Errors
-    /// [`CardError::Unknown`] if the hash is not Toeplitz's, or the driver shows not all of it.
-    /// A kind of flow whose fields are not shown, or odd, is only an error if it is the one that
-    /// is asked for.
-    pub fn settings(&self, interface: &str, kind: FlowKind) -> Result<Settings, CardError> {
+    /// [`CardError::Unknown`] if the hash is not Toeplitz's, or the driver does not show its key.
+    pub fn key_and_symmetry(&self, interface: &str) -> Result<(Key, Symmetry), CardError> {
         let unknown = |why: String| CardError::Unknown { interface: interface.to_owned(), why };
         match self.function {
             None | Some(HashFunction::Toeplitz) => {}
@@ -278,12 +282,8 @@ impl State {
                 )));
             }
         }
-        const INSTEAD: &str = "give --key, --table and --fields";
         if self.key.is_empty() {
             return Err(unknown(format!("does not show its key: {INSTEAD}")));
-        }
-        if self.table.is_empty() {
-            return Err(unknown(format!("has no indirection table: {INSTEAD}")));
         }
         let symmetry = match self.input {
             HashInput::AsIs => Symmetry::None,
@@ -295,6 +295,30 @@ impl State {
                 )));
             }
         };
+        let key = Key::new(&self.key).map_err(|error| unknown(error.to_string()))?;
+        Ok((key, symmetry))
+    }
+
+    /// Takes the kernel's key where the driver shows none, as those do that are given it; whether
+    /// it was taken. A probe shows if it is the right one.
+    pub fn assume_kernel_key(&mut self) -> bool {
+        let Some(key) = kernel_key().filter(|_| self.key.is_empty()) else { return false };
+        self.key = key.bytes().to_vec();
+        true
+    }
+
+    /// What can be computed with: the settings of an interface of that name.
+    ///
+    /// # Errors
+    /// [`CardError::Unknown`] if the hash is not Toeplitz's, or the driver shows not all of it.
+    /// A kind of flow whose fields are not shown, or odd, is only an error if it is the one that
+    /// is asked for.
+    pub fn settings(&self, interface: &str, kind: FlowKind) -> Result<Settings, CardError> {
+        let unknown = |why: String| CardError::Unknown { interface: interface.to_owned(), why };
+        let (key, symmetry) = self.key_and_symmetry(interface)?;
+        if self.table.is_empty() {
+            return Err(unknown(format!("has no indirection table: {INSTEAD}")));
+        }
         let Some(bits) = self.fields[kind as usize] else {
             return Err(unknown(format!("does not say which fields it hashes: {INSTEAD}")));
         };
@@ -306,7 +330,6 @@ impl State {
             )));
         }
         let fields = self.fields.map(|bits| bits.and_then(fields_of).unwrap_or(Fields::TwoTuple));
-        let key = Key::new(&self.key).map_err(|error| unknown(error.to_string()))?;
         Ok(Settings { key, table: table_of(&self.table).map_err(unknown)?, symmetry, fields })
     }
 }

@@ -12,7 +12,7 @@ use weir_machine::rss::card::{self, CardError};
 use weir_net::{CpuList, Netlink, cpu};
 use weir_wire::rss::inner::FRAGMENT_TIMEOUT_NS;
 use weir_wire::rss::table::BUCKET_COUNT_DEFAULT;
-use weir_wire::rss::{Fields, FlowKind, Key, Settings, Symmetry, Table};
+use weir_wire::rss::{Fields, Key, Settings, Symmetry, Table};
 
 use crate::cli::ReceiveOptions;
 use crate::cli::rerss::{RerssCommand, RunArgs};
@@ -164,12 +164,16 @@ fn table(args: &RunArgs, cpus: &CpuList, online: &CpuList) -> anyhow::Result<Tab
     Ok(Table::new(places.unwrap_or_default())?)
 }
 
-/// The interface's key, and what it does to the fields before.
+/// The interface's key, and what it does to the fields before. Where it is not the card's, as the
+/// kernel's may not be, flows are spread no worse.
 fn of_interface(interface: &str) -> anyhow::Result<(Key, Symmetry)> {
-    let read =
-        card::open(interface).and_then(|card| card.read()?.settings(interface, FlowKind::Udp4));
+    let read = card::open(interface).and_then(|card| {
+        let mut state = card.read()?;
+        state.assume_kernel_key();
+        state.key_and_symmetry(interface)
+    });
     match read {
-        Ok(settings) => Ok((settings.key, settings.symmetry)),
+        Ok(input) => Ok(input),
         Err(CardError::None { .. }) => Ok((Key::microsoft(), Symmetry::None)),
         Err(error @ CardError::Unknown { .. }) => Err(anyhow!("{error}; --key gives another one")),
         Err(error) => Err(error.into()),

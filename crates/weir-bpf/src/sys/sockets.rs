@@ -64,6 +64,22 @@ pub(crate) fn set_udp_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// `SO_NETNS_COOKIE` of socket(7): the number of a socket's network namespace.
+pub(crate) fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let (mut cookie, mut size) = (0_u64, size_u32(size_of::<u64>())?);
+    // SAFETY: the integer outlives the call, which writes at most `size` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut size,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+}
+
 /// Words of `SO_MEMINFO` (include/uapi/linux/sock_diag.h), of which the last is what was dropped.
 const MEMORY_WORDS: usize = 9;
 

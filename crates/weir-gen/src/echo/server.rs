@@ -127,7 +127,7 @@ impl Server {
             Some(interface) => {
                 let mark = QueueMark::of_driver(&ethtool::driver(interface)?);
                 let way = match options.backend {
-                    Backend::Epoll | Backend::Mmsg => Way::Stack,
+                    Backend::Epoll | Backend::Mmsg | Backend::Uring => Way::Stack,
                     Backend::AfXdp => Way::Sockets,
                     Backend::Xdp => Way::Back,
                 };
@@ -145,7 +145,7 @@ impl Server {
             server.link = Some(program.attach(ifindex)?);
         }
         match options.backend {
-            Backend::Epoll | Backend::Mmsg => server.start_sockets(options)?,
+            Backend::Epoll | Backend::Mmsg | Backend::Uring => server.start_sockets(options)?,
             Backend::AfXdp => server.start_frames(options, queue_count, ifindex)?,
             Backend::Xdp => {}
         }
@@ -156,21 +156,20 @@ impl Server {
         let (sockets, steering) = open_udp(&options.group)?.into_parts();
         self.steering = Some(steering);
         let failed = |worker| move |source| EchoError::Worker { worker, source };
+        let backend = options.backend;
         for (worker, socket) in sockets.into_iter().enumerate() {
-            socket.set_nonblocking(true).map_err(failed(worker))?;
-            let is_batched = options.backend == Backend::Mmsg;
-            let gro = is_batched && options.gro;
+            // A ring waits itself, and would not wait for what a socket does not.
+            socket.set_nonblocking(backend != Backend::Uring).map_err(failed(worker))?;
+            let gro = backend == Backend::Mmsg && options.gro;
             if gro {
                 datagrams::set_gro(socket.as_fd()).map_err(failed(worker))?;
             }
             let copy = socket.as_fd().try_clone_to_owned().map_err(failed(worker))?;
             let port = socket.local_addr().map_err(failed(worker))?.port();
-            self.start_worker(options, copy, move |job| {
-                if is_batched {
-                    sockets::batched(job, &socket, port, gro)
-                } else {
-                    sockets::one_by_one(job, &socket, port)
-                }
+            self.start_worker(options, copy, move |job| match backend {
+                Backend::Mmsg => sockets::batched(job, &socket, port, gro),
+                Backend::Uring => sockets::ringed(job, &socket, port),
+                _ => sockets::one_by_one(job, &socket, port),
             })?;
         }
         Ok(())

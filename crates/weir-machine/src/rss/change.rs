@@ -56,6 +56,25 @@ pub enum ChangeError {
         /// As in [`ChangeError::Failed`].
         restored: Option<Box<CardError>>,
     },
+    /// What was there before was put back, but the interface shows something else.
+    #[error(
+        "interface `{interface}` shows another {what} than it had before, though it took what was \
+         put back: see `weir rss show {interface}`; `weir rss undo` tries again"
+    )]
+    NotBack { interface: String, what: &'static str },
+}
+
+impl Former {
+    /// What an interface shows that is not what it was set to.
+    fn differs(&self, now: &State) -> Option<&'static str> {
+        if self.key != now.key {
+            return Some("key");
+        }
+        if self.table != now.table {
+            return Some("table");
+        }
+        (self.fields != now.fields).then_some("set of fields")
+    }
 }
 
 fn unread(error: CardError) -> ChangeError {
@@ -233,19 +252,21 @@ impl Done {
     }
 }
 
-/// Refuses to put back a table whose queues are not all there any more.
+/// Refuses to put back a table whose queues are not all there any more, or that is of another size.
 fn check_former(interface: &str, now: &State, former: &Former) -> Result<(), ChangeError> {
     let needed = former.table.iter().max().map_or(0, |queue| queue + 1);
+    let no = |why: String| Err(ChangeError::Impossible { interface: interface.to_owned(), why });
     match now.queue_count {
-        Some(queue_count) if queue_count < needed && former.table != now.table => {
-            Err(ChangeError::Impossible {
-                interface: interface.to_owned(),
-                why: format!(
-                    "had a table over {needed} receive queues, and has {queue_count} now: give it \
-                     that many again (`ethtool -L {interface} combined {needed}`), then undo"
-                ),
-            })
-        }
+        Some(queue_count) if queue_count < needed && former.table != now.table => no(format!(
+            "had a table over {needed} receive queues, and has {queue_count} now: give it that \
+             many again (`ethtool -L {interface} combined {needed}`), then undo"
+        )),
+        _ if former.table.len() != now.table.len() => no(format!(
+            "had a table of {} entries, and has one of {} now, as drivers change it with the \
+             number of queues: give it as many queues as it had (`ethtool -L`), then undo",
+            former.table.len(),
+            now.table.len()
+        )),
         _ => Ok(()),
     }
 }
@@ -254,7 +275,7 @@ fn check_former(interface: &str, now: &State, former: &Former) -> Result<(), Cha
 /// record.
 ///
 /// # Errors
-/// [`ChangeError`] if the card refuses; the record then stays.
+/// [`ChangeError`] if the card refuses, or then shows something else; the record then stays.
 pub fn undo(card: &dyn Card, records: &Records) -> Result<Option<Former>, ChangeError> {
     let Some(record) = records.find(card.interface())? else { return Ok(None) };
     let Record { former, .. } = &record;
@@ -278,6 +299,11 @@ pub fn undo(card: &dyn Card, records: &Records) -> Result<Option<Former>, Change
                 failed(format!("the fields of {kind} were not put back"), source)
             })?;
         }
+    }
+    let after = card.read().map_err(unread)?;
+    if let Some(what) = former.differs(&after) {
+        let interface = card.interface().to_owned();
+        return Err(ChangeError::NotBack { interface, what });
     }
     let former = former.clone();
     record.remove()?;

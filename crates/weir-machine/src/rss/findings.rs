@@ -100,7 +100,10 @@ impl Subject<'_> {
                 "{queue_count} receive queues, but the driver shows no receive side scaling: what \
                  decides on the queue is not known"
             ),
-            command: format!("weir rss probe {} --learn", self.interface),
+            command: format!(
+                "weir rss probe {} --learn --from NETNS|HOST --src RANGE --dst ADDRESS:PORT",
+                self.interface
+            ),
         }
     }
 }
@@ -138,11 +141,11 @@ fn hashing(subject: &Subject<'_>, state: &State, queue_count: u32, all: &mut Vec
         add(
             Kind::Fragments,
             format!(
-                "{} fragments came in: they are hashed by addresses, so packets of one UDP flow \
-                 take two ways and may overtake each other",
+                "{} fragments came to this host: they are hashed by addresses, so packets of one \
+                 UDP flow take two ways and may overtake each other",
                 subject.places.fragment_count
             ),
-            format!("weir rss set {name} --fields udp4=2-tuple,udp6=2-tuple"),
+            format!("weir rerss run -i {name}"),
         );
     }
     table(name, state, queue_count, &mut add);
@@ -156,7 +159,7 @@ fn hashing(subject: &Subject<'_>, state: &State, queue_count: u32, all: &mut Vec
         let weak = key.weaknesses(state.table.len().max(1));
         let fields: Vec<String> = weak
             .iter()
-            .map(|w| format!("{} ({} of {} buckets)", w.field, w.reached_count, w.reachable_count))
+            .map(|w| format!("{w} ({} of {} buckets)", w.reached_count, w.reachable_count))
             .collect();
         if !weak.is_empty() {
             add(
@@ -308,11 +311,7 @@ mod tests {
                 |state, _| state.fields[1] = Some(0x30),
                 "weir rss set eth1 --fields udp4=4-tuple",
             ),
-            (
-                Kind::Fragments,
-                |_, places| places.fragment_count = 9,
-                "weir rss set eth1 --fields udp4=2-tuple,udp6=2-tuple",
-            ),
+            (Kind::Fragments, |_, places| places.fragment_count = 9, "weir rerss run -i eth1"),
             (
                 Kind::FewQueues,
                 |state, _| state.table = vec![1; 4],

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use weir_bpf::namespace::network_cookie;
 use weir_rss::card::State;
 
 /// Where the records are.
@@ -29,6 +30,8 @@ pub struct Former {
     /// Its name, and its index, which a later interface of that name does not have.
     pub interface: String,
     pub ifindex: u32,
+    /// [`network_cookie`]: the directory's name may be that of a namespace that is gone.
+    pub netns_cookie: u64,
     /// Empty if it does not show it.
     pub key: Vec<u8>,
     pub table: Vec<u32>,
@@ -57,6 +60,7 @@ pub enum RecordError {
 #[derive(Debug)]
 pub struct Records {
     directory: PathBuf,
+    netns_cookie: u64,
     /// An interface that nobody else changes, as long as this lives.
     held: Option<(String, File)>,
 }
@@ -86,7 +90,9 @@ impl Records {
         const NETNS: &str = "/proc/thread-self/ns/net";
         let meta = fs::metadata(NETNS);
         let meta = meta.map_err(|source| system("look for", Path::new(NETNS), source))?;
-        Ok(Self { directory: directory.join(meta.ino().to_string()), held: None })
+        let netns_cookie =
+            network_cookie().map_err(|source| system("look for", Path::new(NETNS), source))?;
+        Ok(Self { directory: directory.join(meta.ino().to_string()), netns_cookie, held: None })
     }
 
     /// Keeps others from changing an interface as long as this lives.
@@ -110,6 +116,7 @@ impl Records {
         let former = Former {
             interface: interface.to_owned(),
             ifindex: ifindex(interface),
+            netns_cookie: self.netns_cookie,
             key: state.key.clone(),
             table: state.table.clone(),
             fields: state.fields,
@@ -145,7 +152,7 @@ impl Records {
         };
         let former: Former = serde_json::from_slice(&text)
             .map_err(|source| RecordError::Unreadable { path: path.clone(), source })?;
-        if former.ifindex != ifindex(interface) {
+        if (former.ifindex, former.netns_cookie) != (ifindex(interface), self.netns_cookie) {
             // Of an interface that is gone: what has its name now was never changed.
             return Ok(None);
         }

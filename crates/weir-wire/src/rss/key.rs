@@ -1,11 +1,11 @@
 //! The secret key of the hash, and which buckets it leaves out of reach.
 //!
 //! The hash is linear: each bit of a packet that is set contributes 32 consecutive bits of the key,
-//! and the contributions are added without carry. So the hashes of a run of addresses or ports
-//! form a space over two elements, whose dimension is the rank of those contributions. Where the
-//! rank of the bits that choose a bucket is smaller than their number, whole buckets are never
-//! reached by such a run, however many flows it has. Of random keys more than half have such a gap
-//! for some field and a table of 128 entries.
+//! and the contributions are added without carry. So the hashes of a run of addresses or ports form
+//! a space over two elements, whose dimension is the rank of those contributions. Where the rank of
+//! the bits that choose a bucket is smaller than their number, whole buckets are never reached by
+//! such a run, however many flows it has. Of random keys seven in eight have such a gap for some
+//! field of IPv4 or IPv6 and a table of 128 entries.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -42,8 +42,8 @@ pub enum KeyError {
     Digits { word: String },
 }
 
-/// A field of a packet in the input of the hash, at the place that it has there in IPv4 packets
-/// hashed by addresses and ports.
+/// A field of a packet in the input of the hash, at the place that it has there in packets hashed
+/// by addresses and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Field {
     /// The source address.
@@ -60,12 +60,13 @@ impl Field {
         [Self::Source, Self::Destination, Self::SourcePort, Self::DestinationPort];
 
     /// Number of bits of the input up to the end of the field.
-    const fn end_bits(self) -> usize {
+    const fn end_bits(self, is_ipv6: bool) -> usize {
+        let address_bits = if is_ipv6 { 128 } else { 32 };
         match self {
-            Self::Source => 32,
-            Self::Destination => 64,
-            Self::SourcePort => 80,
-            Self::DestinationPort => 96,
+            Self::Source => address_bits,
+            Self::Destination => 2 * address_bits,
+            Self::SourcePort => 2 * address_bits + 16,
+            Self::DestinationPort => 2 * address_bits + 32,
         }
     }
 }
@@ -86,10 +87,18 @@ impl fmt::Display for Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weakness {
     pub field: Field,
+    /// Of IPv6 packets, or of those of IPv4.
+    pub is_ipv6: bool,
     /// Buckets that they reach.
     pub reached_count: u32,
     /// Buckets that they could reach.
     pub reachable_count: u32,
+}
+
+impl fmt::Display for Weakness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.field, if self.is_ipv6 { "IPv6" } else { "IPv4" })
+    }
 }
 
 /// Bits of a field whose values a run of 256 goes through.
@@ -124,7 +133,7 @@ impl Key {
     ///
     /// # Panics
     ///
-    /// If 10,000 draws are all weak, of which there is no chance: four in ten are not.
+    /// If 10,000 draws are all weak, of which there is no chance: one in eight is not.
     pub fn random(seed: u64, length: usize, bucket_count: usize) -> Result<(Self, u64), KeyError> {
         for draw in 1..=DRAWS_MAX {
             let position = |index: usize| (draw - 1) * KEY_BYTES_MAX as u64 + index as u64;
@@ -155,8 +164,9 @@ impl Key {
         low
     }
 
-    /// The fields for which this key is weak with a table of `bucket_count` entries. Empty for a
-    /// table whose size is not a power of two: there the modulus mixes all bits of the hash.
+    /// The fields, of IPv4 and IPv6 packets, for which this key is weak with a table of
+    /// `bucket_count` entries. Empty for a table whose size is not a power of two: there the
+    /// modulus mixes all bits of the hash.
     #[must_use]
     pub fn weaknesses(&self, bucket_count: usize) -> Vec<Weakness> {
         if !bucket_count.is_power_of_two() {
@@ -164,17 +174,22 @@ impl Key {
         }
         let bits = bucket_count.trailing_zeros();
         let mask = u32::try_from(bucket_count - 1).unwrap_or(u32::MAX);
-        let weakness = |field: Field| {
-            let end = field.end_bits();
+        let weakness = |(field, is_ipv6): (Field, bool)| {
+            let end = field.end_bits(is_ipv6);
             let rank = rank((end - RUN_BITS..end).map(|bit| self.window(bit) & mask));
             let possible = bits.min(8);
             (rank < possible).then_some(Weakness {
                 field,
+                is_ipv6,
                 reached_count: 1 << rank,
                 reachable_count: 1 << possible,
             })
         };
-        Field::ALL.into_iter().filter_map(weakness).collect()
+        Field::ALL
+            .into_iter()
+            .flat_map(|field| [(field, false), (field, true)])
+            .filter_map(weakness)
+            .collect()
     }
 }
 
@@ -282,18 +297,18 @@ mod tests {
         let symmetric = Key::new(&[0x6d, 0x5a].repeat(20)).unwrap();
         for (key, size) in [(symmetric, 128), (Key::microsoft(), 128), (Key::microsoft(), 512)] {
             let weak = key.weaknesses(size);
-            for field in Field::ALL {
+            for (field, is_ipv6) in Field::ALL.into_iter().flat_map(|f| [(f, false), (f, true)]) {
                 let mut reached = alloc::collections::BTreeSet::new();
                 for value in 0_u32..256 {
                     let bit = |bit: usize| value >> (RUN_BITS - 1 - bit) & 1 == 1;
                     let hash = (0..RUN_BITS).filter(|index| bit(*index)).fold(0, |hash, index| {
-                        hash ^ key.window(field.end_bits() - RUN_BITS + index)
+                        hash ^ key.window(field.end_bits(is_ipv6) - RUN_BITS + index)
                     });
                     reached.insert(hash as usize % size);
                 }
-                let found = weak.iter().find(|weak| weak.field == field);
+                let found = weak.iter().find(|weak| (weak.field, weak.is_ipv6) == (field, is_ipv6));
                 let expected = found.map_or(size.min(256), |weak| weak.reached_count as usize);
-                assert_eq!(reached.len(), expected, "{field}, {size}, {key}");
+                assert_eq!(reached.len(), expected, "{field}, {is_ipv6}, {size}, {key}");
             }
         }
     }
@@ -309,16 +324,17 @@ mod tests {
         assert_eq!(Key::random(1, 39, 128), Err(KeyError::Length { bytes: 39 }));
     }
 
-    /// 57 % of random keys were found to be weak for some field.
+    /// 57 % of random keys were found to be weak for some field of IPv4, and 68 % of the others are
+    /// for one of IPv6.
     #[test]
-    fn about_half_of_random_keys_are_weak() {
+    fn most_random_keys_are_weak() {
         let weak = (0..1000_u64).filter(|seed| Key::random(*seed, 40, 128).unwrap().1 > 1).count();
-        assert!((300..700).contains(&weak), "{weak} of 1000");
+        assert!((780..930).contains(&weak), "{weak} of 1000");
     }
 
     #[test]
     fn a_table_of_no_power_of_two_has_no_weak_fields() {
         assert!(Key::new(&[0; 40]).unwrap().weaknesses(48).is_empty());
-        assert_eq!(Key::new(&[0; 40]).unwrap().weaknesses(64).len(), 4);
+        assert_eq!(Key::new(&[0; 40]).unwrap().weaknesses(64).len(), 8);
     }
 }

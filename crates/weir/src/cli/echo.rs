@@ -32,6 +32,7 @@ How the kernel chooses the worker of a datagram (--steer):
 How datagrams are taken and returned (--backend):
   epoll   one system call for each that is read, and one for each that is sent
   mmsg    many with one system call; with --gro those of one flow together
+  uring   io_uring: one request receives them all, and one sends each, many for each system call
   af_xdp  from memory shared with the kernel, past its network stack
   xdp     in the driver, without a worker: the bound
 
@@ -96,6 +97,7 @@ pub(crate) enum BackendName {
     #[default]
     Epoll,
     Mmsg,
+    Uring,
     #[value(name = "af_xdp")]
     AfXdp,
     Xdp,

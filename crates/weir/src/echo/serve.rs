@@ -155,6 +155,7 @@ fn backend(name: BackendName) -> Backend {
     match name {
         BackendName::Epoll => Backend::Epoll,
         BackendName::Mmsg => Backend::Mmsg,
+        BackendName::Uring => Backend::Uring,
         BackendName::AfXdp => Backend::AfXdp,
         BackendName::Xdp => Backend::Xdp,
     }

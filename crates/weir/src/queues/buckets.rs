@@ -10,8 +10,11 @@ use weir_bpf::ethtool;
 use weir_bpf::rss::{BucketCount, Link, QueueMark, Watch};
 use weir_machine::queues::softnet::{self, SoftnetCounters, SoftnetRates};
 use weir_machine::rss::card::{open, receiver};
-use weir_results::number::share;
+use weir_results::number::{heights, share};
 use weir_wire::rss::FlowKind;
+
+/// Characters of the picture of all buckets.
+const BUCKET_WIDTH: usize = 32;
 
 /// The buckets of an interface, counted by a program for traffic control where packets come in.
 pub(super) struct Buckets {
@@ -78,11 +81,12 @@ impl BucketRates {
         }
     }
 
-    /// `[128 buckets, 96 idle, busiest 17 with 4.00 times the mean, misplaced 0 %]`.
+    /// `[128 buckets ▁█▁▁, 96 idle, busiest 17 with 4.00 times the mean, misplaced 0 %]`.
     pub(super) fn text(&self) -> String {
         format!(
-            "[{} buckets, {} idle, busiest {} with {:.2} times the mean, misplaced {}]",
+            "[{} buckets {}, {} idle, busiest {} with {:.2} times the mean, misplaced {}]",
             self.rates_pps.len(),
+            heights(&self.rates_pps, BUCKET_WIDTH),
             self.idle_bucket_count,
             self.heaviest_bucket,
             self.heaviest_bucket_ratio,
@@ -130,7 +134,7 @@ mod tests {
         let now = [count(40, 3), count(15, 5), count(0, 0), count(7, 0)];
         let rates = BucketRates::between(&before, &now, Duration::from_secs(2));
         assert_eq!(rates.rates_pps, [15.0, 5.0, 0.0, 0.0]);
-        let text = "[4 buckets, 2 idle, busiest 0 with 3.00 times the mean, misplaced 7.5 %]";
+        let text = "[4 buckets █▃▁▁, 2 idle, busiest 0 with 3.00 times the mean, misplaced 7.5 %]";
         assert_eq!(rates.text(), text);
         let none = BucketRates::between(&now, &before, Duration::ZERO);
         assert!(none.rates_pps.iter().all(|rate| *rate == 0.0), "{none:?}");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use weir_bpf::ethtool;
 use weir_bpf::rss::{BucketCount, QueueMark, Watch};
 use weir_machine::rss::card::receiver;
-use weir_machine::rss::change::{Change, apply};
+use weir_machine::rss::change::{Change, apply, check};
 use weir_machine::rss::open;
 use weir_machine::rss::record::Records;
 use weir_results::number::{count, counted, share};
@@ -20,6 +20,7 @@ use weir_wire::rss::{FlowKind, Settings, Table};
 
 use crate::cli::rss::BalanceArgs;
 use crate::exit::{self, Outcome};
+use crate::progress;
 use crate::signals;
 
 /// With more misplaced packets than this, the interface does not do what it says.
@@ -49,8 +50,11 @@ struct Moved {
 pub(super) fn command(args: &BalanceArgs) -> anyhow::Result<Outcome> {
     let name = &args.interface;
     let cancel = signals::listen_alone()?;
+    let mut records = Records::here()?;
+    records.hold(name)?;
     let card = open(name)?;
     let state = card.read()?;
+    check(name, &state, &Change::default())?;
     // The table and the key are those of all kinds; which fields count is the program's to know.
     let mut settings = state.settings(name, FlowKind::Udp4)?;
     let queue_count = state.queue_count.map_or(settings.table.queue_count(), |n| n as usize);
@@ -58,8 +62,6 @@ pub(super) fn command(args: &BalanceArgs) -> anyhow::Result<Outcome> {
     if queue_count < 2 {
         bail!("interface `{name}` has one receive queue: there is nothing to balance");
     }
-    let mut records = Records::here()?;
-    records.hold(name)?;
     let mark = QueueMark::of_driver(&ethtool::driver(name)?);
     let watch = Watch::load(&settings, mark)?;
     let _link = watch.attach(receiver(name)?.ifindex)?;
@@ -71,6 +73,15 @@ pub(super) fn command(args: &BalanceArgs) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Signal(cancel.signal().unwrap_or_default()));
         }
         let now = watch.counts()?;
+        // Others may have changed it, by ethtool: what was counted then says nothing of it.
+        let shown_now = card.read()?.settings(name, FlowKind::Udp4)?;
+        if shown_now != settings {
+            settings = shown_now;
+            watch.believe(&settings)?;
+            before = watch.counts()?;
+            progress::warn(&format!("{name}: it was changed meanwhile: counted anew"));
+            continue;
+        }
         let interval = Interval::between(&before, &now);
         let (step, table) = interval.step(&settings, queue_count, bounds);
         if let Some(table) = table {

@@ -44,7 +44,7 @@ pub(super) fn command(args: &KeyArgs) -> anyhow::Result<Outcome> {
         }
     };
     let weak = |weakness: weir_wire::rss::key::Weakness| Weak {
-        field: weakness.field.to_string(),
+        field: weakness.to_string(),
         reached_bucket_count: weakness.reached_count,
         reachable_bucket_count: weakness.reachable_count,
     };

@@ -6,7 +6,7 @@ use anyhow::bail;
 use serde::Serialize;
 use weir_machine::rss::places::{Roots, with_threads};
 use weir_results::document::{Column, Row, Table, Terminal};
-use weir_results::number::{bar, count, counted, share};
+use weir_results::number::{bar, count, counted, heights, share};
 use weir_wire::flow::FlowSpace;
 use weir_wire::rss::pick::distinct_count;
 use weir_wire::rss::{Fields, Steering};
@@ -17,6 +17,9 @@ use crate::exit::Outcome;
 
 /// Most flows that are counted: about ten seconds' work.
 const FLOWS_MAX: u64 = 1 << 30;
+
+/// Characters of the picture of all buckets.
+const BUCKET_WIDTH: usize = 64;
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -31,6 +34,9 @@ struct Prediction {
     /// Flows of the busiest bucket, divided by the mean of all buckets.
     heaviest_bucket_ratio: f64,
     empty_bucket_count: usize,
+    /// Flows of the busiest CPUs, divided by the mean of all that take packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heaviest_cpus_ratio: Option<f64>,
     queues: Vec<Queue>,
     /// Empty unless it is known of all queues which CPUs take packets from them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -106,11 +112,20 @@ fn by_cpus(queues: &[Queue]) -> Vec<Cpus> {
     all.into_values().collect()
 }
 
+/// The share of the busiest of all, divided by the mean.
+#[expect(clippy::cast_precision_loss, reason = "there are few CPUs")]
+fn busiest(cpus: &[Cpus]) -> Option<f64> {
+    let most = cpus.iter().map(|one| one.flow_ratio).reduce(f64::max)?;
+    Some(most * cpus.len() as f64)
+}
+
 impl Prediction {
     #[expect(clippy::cast_precision_loss, reason = "ratios need no more than 53 bits")]
     fn new(steering: &Steering, buckets: Vec<u64>, cpus: &BTreeMap<usize, String>) -> Self {
         let flow_count: u64 = buckets.iter().sum();
-        let queue_count = steering.table.queue_count();
+        // Also those that the table leaves out.
+        let last = cpus.keys().max().map_or(0, |queue| queue + 1);
+        let queue_count = steering.table.queue_count().max(last);
         let mut queues: Vec<Queue> = (0..queue_count)
             .map(|queue| Queue {
                 queue,
@@ -132,6 +147,7 @@ impl Prediction {
         let heaviest = |loads: &mut dyn Iterator<Item = u64>, count: usize| {
             loads.max().unwrap_or(0) as f64 * count as f64 / total
         };
+        let by_cpus = by_cpus(&queues);
         Self {
             flow_count,
             fields: steering.fields.to_string(),
@@ -141,7 +157,8 @@ impl Prediction {
             heaviest_queue_ratio: heaviest(&mut queues.iter().map(|q| q.flow_count), queue_count),
             heaviest_bucket_ratio: heaviest(&mut buckets.iter().copied(), buckets.len()),
             empty_bucket_count: buckets.iter().filter(|flows| **flows == 0).count(),
-            cpus: by_cpus(&queues),
+            heaviest_cpus_ratio: busiest(&by_cpus),
+            cpus: by_cpus,
             queues,
             buckets,
         }
@@ -176,6 +193,7 @@ impl Prediction {
         if !self.cpus.is_empty() {
             text += &format!("{}\n", self.cpu_table());
         }
+        text += &self.bucket_lines();
         text += &format!(
             "The busiest queue has {:.2} times the mean of all queues, the busiest bucket {:.2} \
              times that of all buckets; {} of {} get no flow.\n",
@@ -184,6 +202,9 @@ impl Prediction {
             self.empty_bucket_count,
             counted(self.bucket_count as u64, "bucket"),
         );
+        if let Some(ratio) = self.heaviest_cpus_ratio {
+            text += &format!("The busiest CPU has {ratio:.2} times the mean of those in use.\n");
+        }
         if steering.fields == Fields::TwoTuple && distinct < self.flow_count {
             text += &format!(
                 "Ports are not hashed: these are {} to the hash.\n",
@@ -193,14 +214,29 @@ impl Prediction {
         text
     }
 
+    /// How full each bucket is.
+    #[expect(clippy::cast_precision_loss, reason = "a picture needs no more than 53 bits")]
+    fn bucket_lines(&self) -> String {
+        let flows: Vec<f64> = self.buckets.iter().map(|flows| *flows as f64).collect();
+        let each = flows.len().div_ceil(BUCKET_WIDTH);
+        let heading = match each {
+            0 | 1 => "buckets".to_owned(),
+            _ => format!("buckets, {each} each"),
+        };
+        format!("{heading}  {}\n\n", heights(&flows, BUCKET_WIDTH))
+    }
+
     fn cpu_table(&self) -> String {
-        let columns = ["CPUs", "queues", "flows", "share"].map(Column::numbers).to_vec();
+        let mut columns = ["CPUs", "queues", "flows", "share"].map(Column::numbers).to_vec();
+        columns.push(Column::words(""));
+        let most = self.cpus.iter().map(|one| one.flow_ratio).fold(0.0, f64::max);
         let rows = self.cpus.iter().map(|one| {
             Row::from_iter([
                 one.cpus.clone(),
                 one.queue_count.to_string(),
                 count(one.flow_count),
                 share(one.flow_ratio),
+                bar(one.flow_ratio, most),
             ])
         });
         Table::new(columns, rows).text(Terminal::default())
@@ -233,6 +269,15 @@ mod tests {
         assert_eq!(prediction.cpus[0].queue_count, 2);
         let text = prediction.text(&steering, 100);
         assert!(text.contains("\nCPUs  queues"), "{text}");
+        assert!(text.contains("\nbuckets  ▃▅▆█\n"), "{text}");
+    }
+
+    #[test]
+    fn a_queue_that_the_table_leaves_out_counts_in_the_mean() {
+        let cpus = [(0, "0"), (1, "1"), (2, "2"), (3, "3"), (7, "0")];
+        let (prediction, _) = prediction(&cpus);
+        assert_eq!((prediction.queue_count, prediction.queues[7].flow_count), (8, 0));
+        assert!((prediction.heaviest_queue_ratio - 3.2).abs() < 1e-9, "{prediction:?}");
     }
 
     #[test]

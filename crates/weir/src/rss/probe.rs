@@ -71,13 +71,7 @@ fn settings(
     kind: FlowKind,
 ) -> anyhow::Result<Option<(Settings, KeySource)>> {
     let Some(mut state) = state else { return Ok(None) };
-    let mut source = KeySource::Card;
-    if state.key.is_empty()
-        && let Some(key) = card::kernel_key()
-    {
-        state.key = key.bytes().to_vec();
-        source = KeySource::Kernel;
-    }
+    let source = if state.assume_kernel_key() { KeySource::Kernel } else { KeySource::Card };
     match state.settings(&args.interface, kind) {
         Ok(settings) => Ok(Some((settings, source))),
         Err(_) if args.learn => Ok(None),

@@ -208,6 +208,7 @@ fn every_backend_returns_what_it_gets_and_five_counts_add_up() {
         ("epoll", &[][..]),
         ("mmsg", &["--each", "bucket"]),
         ("mmsg", &["--gro"]),
+        ("uring", &["--each", "bucket"]),
         ("af_xdp", &[]),
         ("xdp", &[]),
     ] {
@@ -322,7 +323,7 @@ fn a_server_does_not_answer_another() {
         return;
     }
     let bed = Bed::new();
-    for backend in ["epoll", "mmsg", "af_xdp", "xdp"] {
+    for backend in ["epoll", "mmsg", "uring", "af_xdp", "xdp"] {
         let server = bed.serve(&["--backend", backend]);
         let source = ["--source", "10.9.0.2:7007", "--flows", "1"];
         let output = bed.client(&[&source[..], &["--count", "200", "--rate", RATE]].concat());
@@ -400,12 +401,13 @@ fn what_cannot_be_echoed_is_refused_with_what_can_be_done() {
     let _turn = beside();
     let listen = ["echo", "serve", "--listen", "127.0.0.1:7007"];
     for (words, why) in [
-        (&["--backend", "uring"][..], "af_xdp"),
+        (&["--backend", "dpdk"][..], "af_xdp"),
         (&["--backend", "xdp"], "name it with -i"),
         (&["--backend", "af_xdp", "-i", "lo", "--each", "bucket"], "leave it out"),
         (&["--backend", "af_xdp", "-i", "lo", "--steer", "cpu"], "the card has chosen the queue"),
         (&["--backend", "xdp", "-i", "lo", "--receive-only"], "nobody who would read"),
         (&["--gro"], "it needs --backend mmsg"),
+        (&["--backend", "uring", "--gro"], "it needs --backend mmsg"),
         (&["-i", "lo"], "give --table equal:N"),
         (&["--steer", "queue"], "of which interface"),
         (&["--key", "00"], "40 to 52 bytes"),

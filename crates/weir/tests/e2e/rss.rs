@@ -85,7 +85,10 @@ fn a_drawn_key_is_not_weak_and_a_weak_one_is_named() {
     assert_exit(&run(&["rss", "key", key, "--buckets", "512"]), 0);
     let output = run(&["rss", "key", &"00".repeat(40)]);
     assert_exit(&output, 1);
-    assert!(stdout(&output).contains("weak for source ports: 256 in a row reach 1 of 128 buckets"));
+    assert!(
+        stdout(&output)
+            .contains("weak for source ports of IPv4: 256 in a row reach 1 of 128 buckets")
+    );
 }
 
 #[test]

@@ -4,9 +4,10 @@
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use weir_bpf::datagrams::{Batch, MESSAGE_BYTES_MAX};
+use weir_bpf::datagrams::{Batch, MESSAGE_BYTES_MAX, Ring};
 
 use super::Job;
 
@@ -52,6 +53,23 @@ pub(super) fn one_by_one(job: &Job, socket: &UdpSocket, port: u16) -> io::Result
                 job.counters.add(1, 0, 1);
             }
         }
+    }
+    Ok(())
+}
+
+/// Requests in memory that is shared with the kernel, many for each system call.
+pub(super) fn ringed(job: &Job, socket: &UdpSocket, port: u16) -> io::Result<()> {
+    let mut ring = Ring::open(socket.as_fd()).map_err(|error| {
+        let text = format!(
+            "io_uring is refused ({error}): it needs Linux 6.1 or later, and 0 in \
+             kernel.io_uring_disabled (sysctl); --backend mmsg does without"
+        );
+        io::Error::new(error.kind(), text)
+    })?;
+    while job.goes_on() {
+        let timeout = Duration::from_millis(LOOK_AGAIN_MS.into());
+        let turn = if job.echoes { ring.send_back(timeout, port)? } else { ring.receive(timeout)? };
+        job.counters.add(turn.read, turn.sent, turn.refused);
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ const NAME: &str = "lo";
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     refuses_hash: bool,
+    /// It takes the key that comes with a table, and refuses that.
+    refuses_table: bool,
     /// The number of the call of `set_fields`, from 1, that fails.
     refuses_fields_at: Option<usize>,
     /// Every call after that one fails, too.
@@ -70,6 +72,10 @@ impl Card for Fake {
         let mut state = self.state.borrow_mut();
         if let Some(key) = key.filter(|_| !self.faults.ignores_key) {
             state.key = key.to_vec();
+        }
+        // What was there is no other one.
+        if self.faults.refuses_table && table.is_some_and(|table| table != state.table) {
+            return Err(refused());
         }
         if let Some(table) = table {
             state.table = table.to_vec();
@@ -135,6 +141,40 @@ fn if_a_later_step_fails_the_earlier_ones_are_put_back() {
         assert_eq!(card.read().unwrap(), before);
         assert!(undo(&card, &records).unwrap().is_none(), "nothing is left to undo");
     }
+}
+
+#[test]
+fn a_key_goes_back_if_the_table_with_it_is_refused() {
+    let (_directory, records) = records();
+    let card = Fake::new(Faults { refuses_table: true, ..Faults::default() });
+    let before = card.read().unwrap();
+    let error = apply(&card, &all(), &records).unwrap_err().to_string();
+    assert!(error.contains("key and table were not set"), "{error}");
+    assert!(error.contains("was put back"), "{error}");
+    assert_eq!(card.read().unwrap(), before);
+    assert!(undo(&card, &records).unwrap().is_none(), "nothing is left to undo");
+}
+
+#[test]
+fn an_interface_that_ignores_what_is_put_back_stays_on_record() {
+    let (_directory, records) = records();
+    let mut card = Fake::new(Faults::default());
+    apply(&card, &all(), &records).unwrap();
+    card.faults.ignores_key = true;
+    let error = undo(&card, &records).unwrap_err().to_string();
+    assert!(error.contains("shows another key"), "{error}");
+    card.faults.ignores_key = false;
+    assert!(undo(&card, &records).unwrap().is_some(), "and then it goes back");
+}
+
+#[test]
+fn a_table_of_another_size_is_refused_by_name() {
+    let (_directory, records) = records();
+    let card = Fake::new(Faults::default());
+    apply(&card, &all(), &records).unwrap();
+    card.state.borrow_mut().table = vec![0; 8];
+    let error = undo(&card, &records).unwrap_err().to_string();
+    assert!(error.contains("a table of 4 entries, and has one of 8"), "{error}");
 }
 
 #[test]

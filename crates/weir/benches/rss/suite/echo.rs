@@ -23,7 +23,8 @@ use weir_wire::traffic::Traffic;
 use weir_wire::units::Rate;
 
 use super::rows::{
-    ECHO_AF_XDP, ECHO_EPOLL, ECHO_FLOOD, ECHO_FLOOD_EPOLL, ECHO_GRO, ECHO_MMSG, ECHO_XDP, STEER,
+    ECHO_AF_XDP, ECHO_EPOLL, ECHO_FLOOD, ECHO_FLOOD_EPOLL, ECHO_GRO, ECHO_MMSG, ECHO_URING,
+    ECHO_XDP, STEER,
 };
 use super::{Place, Result, Samples, Settings, add, check};
 use crate::closing::Closing;
@@ -118,7 +119,15 @@ impl Echo {
         samples: &mut Samples,
     ) -> Result<()> {
         let wants = |rows: &[&str]| rows.iter().any(|row| settings.wants(row));
-        if wants(&[ECHO_EPOLL, ECHO_MMSG, ECHO_AF_XDP, ECHO_XDP, ECHO_FLOOD, ECHO_FLOOD_EPOLL]) {
+        if wants(&[
+            ECHO_EPOLL,
+            ECHO_MMSG,
+            ECHO_URING,
+            ECHO_AF_XDP,
+            ECHO_XDP,
+            ECHO_FLOOD,
+            ECHO_FLOOD_EPOLL,
+        ]) {
             self.measure_many(settings, place, samples)?;
         }
         if settings.wants(ECHO_GRO) {
@@ -153,6 +162,9 @@ impl Echo {
         add(samples, ECHO_EPOLL, epoll_pps);
         if settings.wants(ECHO_MMSG) {
             add(samples, ECHO_MMSG, best(Backend::Mmsg, &RATES_SOCKETS)? / epoll_pps);
+        }
+        if settings.wants(ECHO_URING) {
+            add(samples, ECHO_URING, best(Backend::Uring, &RATES_SOCKETS)? / epoll_pps);
         }
         if settings.wants(ECHO_AF_XDP) || settings.wants(ECHO_FLOOD) {
             let best_pps = best(Backend::AfXdp, &RATES_FRAMES)?;

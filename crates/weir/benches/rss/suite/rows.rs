@@ -17,6 +17,7 @@ pub(crate) const PLACED_V6: &str = "placed_v6";
 pub(crate) const ECHO_EPOLL: &str = "echo_epoll";
 /// What the others return at best, against it.
 pub(crate) const ECHO_MMSG: &str = "echo_mmsg";
+pub(crate) const ECHO_URING: &str = "echo_uring";
 pub(crate) const ECHO_AF_XDP: &str = "echo_af_xdp";
 pub(crate) const ECHO_XDP: &str = "echo_xdp";
 /// The same of one flow, whose datagrams are read and sent together.
@@ -28,8 +29,17 @@ pub(crate) const ECHO_FLOOD_EPOLL: &str = "echo_flood_epoll";
 pub(crate) const STEER: &str = "steer";
 
 /// The rows of echo servers.
-pub(crate) const ECHO: [&str; 8] =
-    [ECHO_EPOLL, ECHO_MMSG, ECHO_AF_XDP, ECHO_XDP, ECHO_GRO, ECHO_FLOOD, ECHO_FLOOD_EPOLL, STEER];
+pub(crate) const ECHO: [&str; 9] = [
+    ECHO_EPOLL,
+    ECHO_MMSG,
+    ECHO_URING,
+    ECHO_AF_XDP,
+    ECHO_XDP,
+    ECHO_GRO,
+    ECHO_FLOOD,
+    ECHO_FLOOD_EPOLL,
+    STEER,
+];
 
 /// What it costs to look into a tunnel and hash what it carries, more than to drop the packet.
 pub(crate) const INNER: &str = "inner_hash";
@@ -73,7 +83,7 @@ pub(crate) const ROWS: &[RowSpec] = &[
     },
     RowSpec {
         name: PLACED_V4,
-        what: "IPv4 flows on the predicted queue, all sizes of tables",
+        what: "IPv4 flows on the predicted queue and socket, all sizes of tables",
         unit: "share",
         limit: Limit::AtLeast(1.0),
     },
@@ -95,6 +105,7 @@ pub(crate) const ROWS: &[RowSpec] = &[
         unit: "times",
         limit: Limit::AtLeast(1.2),
     },
+    RowSpec { name: ECHO_URING, what: "the same with io_uring", unit: "times", limit: Limit::None },
     RowSpec {
         name: ECHO_AF_XDP,
         what: "the same with AF_XDP",

@@ -1,5 +1,6 @@
 //! Flows that are sent, against where they are predicted to arrive.
 
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use weir_gen::packet::PacketGenerator;
 use weir_machine::cancel::Cancel;
 use weir_net::private::PrivateNetns;
 use weir_net::{Netlink, VethEnd, cpu};
-use weir_wire::flow::FlowSpace;
+use weir_rss::{Each, Options, Steer, open_udp};
+use weir_wire::flow::{Flow, FlowSpace};
 use weir_wire::mac::MacAddr;
 use weir_wire::rss::{Fields, FlowKind, Key, Settings as Card, Symmetry};
 use weir_wire::stream::StreamSpec;
@@ -48,6 +50,7 @@ impl Bed {
         let (out, receiver) = netns.run(|| -> Result<(u32, Receiver)> {
             let netlink = Netlink::open()?;
             netlink.create_veth(&VethEnd::new("out"), &VethEnd::new("in"), QUEUE_COUNT)?;
+            netlink.set_up("lo")?;
             netlink.set_up("in")?;
             netlink.set_up("out")?;
             ethtool::set_gro("in", true)?;
@@ -70,10 +73,18 @@ impl Bed {
         samples: &mut Samples,
     ) -> Result<()> {
         let families = [
-            (PLACED_V4, FlowKind::Udp4, "198.18.10.1:2000-198.18.10.100:2099", "198.19.10.1:53"),
-            (PLACED_V6, FlowKind::Udp6, "[2001:2::1]:2000-[2001:2::64]:2099", "[2001:2::ffff]:53"),
+            (
+                (PLACED_V4, FlowKind::Udp4),
+                ("198.18.10.1:2000-198.18.10.100:2099", "198.19.10.1:53"),
+                ("127.0.0.1:20000-127.0.0.100:20099", "127.0.0.1:7000"),
+            ),
+            (
+                (PLACED_V6, FlowKind::Udp6),
+                ("[2001:2::1]:2000-[2001:2::64]:2099", "[2001:2::ffff]:53"),
+                ("[::1]:20000-[::1]:29999", "[::1]:7000"),
+            ),
         ];
-        for (name, kind, src, dst) in families {
+        for ((name, kind), (src, dst), (local, listener)) in families {
             if !settings.wants(name) {
                 continue;
             }
@@ -101,12 +112,27 @@ impl Bed {
                         })
                     })
                     .count();
+                let local = StreamSpec::new(macs[0], macs[1], local.parse()?, listener.parse()?);
+                let space = FlowSpace::new(local.src, local.dst)?;
+                let places = steering.places(&space).take(settings.flow_count as usize);
+                let places: Vec<_> = places.map(|(flow, place)| (flow, place.queue)).collect();
+                all += places.len();
+                let options = Options {
+                    address: listener.parse()?,
+                    settings: card,
+                    interface: None,
+                    each: Each::Queue,
+                    steer: Steer::Hash,
+                    receive_buffer_bytes: Some(1 << 20),
+                };
+                placed += self.netns.run(|| at_their_sockets(&options, &places))??;
             }
             add(samples, name, placed as f64 / all.max(1) as f64);
         }
         Ok(())
     }
 
+    /// Queues that frames of the first flows came in on, and the hash of each.
     fn send(
         &self,
         card: &Card,
@@ -137,4 +163,25 @@ impl Bed {
             }
         })?
     }
+}
+
+/// Flows whose datagram came to the socket of their queue, of all of them, sent one after the other
+/// from a socket of each.
+fn at_their_sockets<A: Into<IpAddr> + Copy>(
+    options: &Options,
+    flows: &[(Flow<A>, u16)],
+) -> Result<usize> {
+    let (sockets, _steering) = open_udp(options)?.into_parts();
+    for socket in &sockets {
+        socket.set_nonblocking(true)?;
+    }
+    let mut placed = 0;
+    for (flow, queue) in flows {
+        let sender = UdpSocket::bind((flow.src.into(), flow.src_port))?;
+        sender.send_to(b"here", options.address)?;
+        let has_read = |index: &usize| sockets[*index].recv_from(&mut [0; 16]).is_ok();
+        let read = (0..sockets.len()).filter(has_read);
+        placed += usize::from(read.eq([usize::from(*queue)]));
+    }
+    Ok(placed)
 }
