@@ -107,8 +107,8 @@ fn refuse_firewall(interface: &str) -> anyhow::Result<()> {
     if attached.is_some_and(|program| program.name.starts_with("weir_fw")) {
         bail!(
             "`weir fw` is attached to `{interface}`, and an interface has one XDP program: leave \
-             `{interface}` out of the firewall and have it filter at the devices above it (VLAN, \
-             bridge, tunnel) with `weir fw run --generic`, or stop it with `weir fw stop`"
+             `{interface}` out of the firewall (`set skip on {interface}`) and have it filter at \
+             the devices above it (VLAN, bridge, tunnel), or stop it with `weir fw stop`"
         );
     }
     Ok(())

@@ -43,6 +43,8 @@ struct WorkerRow {
 struct BucketRow {
     bucket: usize,
     queue: u16,
+    /// Who works on it, alone or on all of its queue; `None` where there is nobody.
+    worker: Option<usize>,
     #[serde(flatten)]
     counts: BucketCounts,
     /// Since the last report.
@@ -70,6 +72,11 @@ pub(super) fn server(
     let (risen, totals) = (rise.totals(), seen.counts.totals());
     let arrived = totals.arrived_packets.unwrap_or(totals.read_packets);
     let workers = seen.counts.workers.iter().zip(&rise.workers).enumerate();
+    let is_alone = seen.counts.workers.len() == seen.counts.buckets.len();
+    let worker_of = |bucket: usize, queue: u16| {
+        let worker = if is_alone { bucket } else { queue.into() };
+        (worker < seen.counts.workers.len()).then_some(worker)
+    };
     let buckets = seen.counts.buckets.iter().zip(&rise.buckets);
     let buckets = buckets.zip(settings.table.queues()).enumerate();
     ServerReport {
@@ -91,6 +98,7 @@ pub(super) fn server(
             .map(|(bucket, ((counts, rise), queue))| BucketRow {
                 bucket,
                 queue: *queue,
+                worker: worker_of(bucket, *queue),
                 counts: *counts,
                 arrived_pps: rise.arrived_packets as f64 / seconds,
             })
@@ -136,7 +144,7 @@ impl ServerReport {
                 share(*cpu_ratio),
             );
         }
-        text += &bucket_lines(&self.buckets);
+        text += &bucket_lines(&self.buckets, &self.workers);
         let Losses { device_packets, backlog_packets } = self.losses;
         let _ = writeln!(
             text,
@@ -148,25 +156,43 @@ impl ServerReport {
     }
 }
 
-/// The buckets that something arrived for.
-fn bucket_lines(rows: &[BucketRow]) -> String {
+/// The buckets that something arrived for; with what became of it, where each has a worker.
+fn bucket_lines(rows: &[BucketRow], workers: &[WorkerRow]) -> String {
     let mut text = String::new();
-    for BucketRow { bucket, queue, counts, arrived_pps } in rows {
+    let is_alone = rows.len() == workers.len();
+    for BucketRow { bucket, queue, worker, counts, arrived_pps } in rows {
         let (arrived, misplaced) = (counts.arrived_packets, counts.misplaced_packets);
         if arrived == 0 {
             continue;
         }
         if text.is_empty() {
-            text += "\nbucket  queue      arrived    misplaced         rate\n";
+            text += "\nbucket  queue      arrived    misplaced         rate";
+            if is_alone {
+                text += "         read         sent      dropped    CPU time";
+            }
+            text.push('\n');
         }
         // Writing to a text cannot fail.
-        let _ = writeln!(
+        let _ = write!(
             text,
             "{bucket:>6} {queue:>6} {:>12} {:>12} {:>12}",
             count(arrived),
             share(misplaced as f64 / arrived as f64),
             pps(*arrived_pps)
         );
+        if let Some(WorkerRow { counts, cpu_ratio, .. }) =
+            worker.filter(|_| is_alone).and_then(|worker| workers.get(worker))
+        {
+            let _ = write!(
+                text,
+                " {:>12} {:>12} {:>12} {:>11}",
+                count(counts.read_packets),
+                count(counts.sent_packets),
+                count(counts.dropped_packets),
+                share(*cpu_ratio)
+            );
+        }
+        text.push('\n');
     }
     text
 }

@@ -220,38 +220,48 @@ impl ClientReport {
         text
     }
 
-    /// The five counts, and what is missing between two of them.
+    /// The five counts, what is missing between two of them, and where it was lost, as far as that
+    /// is known.
     fn ways(&self) -> String {
         let mut text = String::new();
-        let mut line = |what: &str, packets: u64, before: Option<u64>, why: String| {
+        let mut line = |what: &str, packets: u64, before: Option<u64>, lost: &[(u64, &str)]| {
             let missing = before.map_or_else(String::new, |before| difference(before, packets));
-            let line = format!("{what:<24} {:>14} {missing:>16}  {why}", count(packets));
+            let mut why: Vec<String> = lost
+                .iter()
+                .map(|(packets, place)| format!("{} {place}", count(*packets)))
+                .collect();
+            let known: u64 = lost.iter().map(|(packets, _)| packets).sum();
+            let unknown = before.unwrap_or(0).saturating_sub(packets).saturating_sub(known);
+            if unknown > 0 {
+                why.push(format!("{} not accounted for", count(unknown)));
+            }
+            let why = why.join(", ");
+            let line = format!("{what:<24} {:>14} {missing:>16}  ({why})", count(packets));
             text += line.trim_end();
             text.push('\n');
         };
-        let refused = format!("({} refused by the client's host)", count(self.refused_packets));
-        line("sent by the client", self.sent_packets, None, refused);
+        let refused = [(self.refused_packets, "refused by the client's host")];
+        line("sent by the client", self.sent_packets, None, &refused);
         let mut before = self.sent_packets;
         if let Some(server) = self.server {
             if let Some(arrived) = server.arrived_packets {
                 let Losses { device_packets, backlog_packets } =
                     self.server_losses.unwrap_or_default();
-                let why = format!(
-                    "({} lost by its interface, {} by backlogs)",
-                    count(device_packets),
-                    count(backlog_packets)
-                );
-                line("arrived at the server", arrived, Some(before), why);
+                let lost = [
+                    (device_packets, "lost by its interface"),
+                    (backlog_packets, "lost by backlogs"),
+                ];
+                line("arrived at the server", arrived, Some(before), &lost);
                 before = arrived;
             }
-            let why = format!("({} dropped by its sockets)", count(server.dropped_packets));
-            line("read by the server", server.read_packets, Some(before), why);
-            let why = format!("({} refused by its host)", count(server.refused_packets));
-            line("sent by the server", server.sent_packets, Some(server.read_packets), why);
+            let lost = [(server.dropped_packets, "dropped by its sockets")];
+            line("read by the server", server.read_packets, Some(before), &lost);
+            let lost = [(server.refused_packets, "refused by its host")];
+            line("sent by the server", server.sent_packets, Some(server.read_packets), &lost);
             before = server.sent_packets;
         }
-        let why = format!("({} dropped by the client's sockets)", count(self.dropped_packets));
-        line("arrived at the client", self.received_packets, Some(before), why);
+        let lost = [(self.dropped_packets, "dropped by the client's sockets")];
+        line("arrived at the client", self.received_packets, Some(before), &lost);
         text
     }
 
@@ -361,6 +371,8 @@ mod tests {
             text.contains("arrived at the client                21           9 less"),
             "{text}"
         );
+        let lost = "(0 dropped by the client's sockets, 9 not accounted for)";
+        assert!(text.contains(lost), "{text}");
         assert!(text.contains("latency: median 50 ns") && !text.contains("lateness"), "{text}");
     }
 

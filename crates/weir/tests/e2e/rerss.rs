@@ -444,3 +444,52 @@ fn the_firewall_keeps_its_interface() {
     assert!(stderr(&output).contains("is not that of `weir rerss`"), "{}", stderr(&output));
     assert_exit(&firewall(&["stop"]), 0);
 }
+
+/// What was handed to another CPU comes to the firewall of the devices above.
+#[test]
+fn the_firewall_filters_above_it() {
+    if !can_run_lab("the_firewall_filters_above_it") {
+        return;
+    }
+    const PACKETS: u64 = 64 * 30;
+    let bed = Bed::new();
+    let bridged = bed.router.run(|| {
+        let run = |words: &str| {
+            let output = Command::new("ip").args(words.split(' ')).output().expect("ip runs");
+            assert!(output.status.success(), "{words}: {}", stderr(&output));
+        };
+        run("link add br0 type bridge");
+        run("addr del 198.18.0.1/16 dev in");
+        run("link set in master br0");
+        run(&format!("link set br0 address {}", MacAddr(mac("in"))));
+        run("addr add 198.18.0.1/16 dev br0");
+        run("link set br0 up");
+    });
+    bridged.expect("entered");
+    let rules = NamedTempFile::new().expect("a file");
+    // Half of the flows.
+    let text = "set skip on { \"in\" exit }\npass\n\
+                block drop in quick on br0 proto udp from any port 2032:2063 to any\n";
+    fs::write(rules.path(), text).expect("writable");
+    let file = rules.path().display().to_string();
+    let firewall = |words: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", bed.router.name(), env!("CARGO_BIN_EXE_weir"), "fw"]);
+        command.args(words).env("NO_COLOR", "1").stdin(Stdio::null()).output().expect("ip runs")
+    };
+    let spec = bed.spec("198.18.10.1:2000-198.18.10.1:2063");
+    let traffic = Traffic::one(spec).expect("it can be sent");
+    for (round, how) in (1..).zip([&[][..], &["--generic"]]) {
+        let running = bed.start_on(&["--table", "equal:1/16"]);
+        let output = firewall(&[&["run", "-f", &file], how].concat());
+        assert_exit(&output, 0);
+        assert_eq!(bed.attached().as_deref(), Some("weir_rerss"), "{}", stderr(&output));
+        bed.send(&traffic, PACKETS, 20e3, || ());
+        let passed = || arrived_packets(&bed.right, "end");
+        wait_until("half of them have passed", || passed() == round * PACKETS / 2);
+        let total = running.interrupt();
+        let handled = number(&total, "local_packets") + number(&total, "sent_packets");
+        assert_eq!(handled, PACKETS, "{how:?}: {total}");
+        assert_exit(&firewall(&["stop"]), 0);
+    }
+}

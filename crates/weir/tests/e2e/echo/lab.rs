@@ -45,7 +45,7 @@ fn what_each_server_of_the_example_returns_reaches_the_sink() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
         assert_eq!(surroundings(), before, "something stayed behind");
         let trials = trials(&lab.path("out"));
-        assert_eq!(trials.len(), 6, "{}", stderr(&output));
+        assert_eq!(trials.len(), 8, "{}", stderr(&output));
         let lost = lossy(&trials);
         for (path, trial) in &trials {
             let name = path.display();
