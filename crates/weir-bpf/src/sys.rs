@@ -640,6 +640,13 @@ pub(crate) fn namespace_owner_uid(namespace: BorrowedFd<'_>) -> io::Result<u32> 
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(uid) }
 }
 
+/// `setpriority(2)` for the calling thread.
+pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers; 0 is the calling thread, to Linux.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Gives the calling thread a real-time priority, which what it starts does not get.
 pub(crate) fn set_real_time_priority(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
