@@ -108,7 +108,7 @@ impl<'a> Ring<'a> {
     /// # Errors
     /// What the kernel returned.
     pub fn send_back(&mut self, timeout: Duration, spared_port: u16) -> io::Result<Turn> {
-        self.turn(timeout, true, spared_port)
+        self.turn(timeout, Some(spared_port))
     }
 
     /// As [`Ring::send_back`], but nothing goes back.
@@ -116,7 +116,7 @@ impl<'a> Ring<'a> {
     /// # Errors
     /// What the kernel returned.
     pub fn receive(&mut self, timeout: Duration) -> io::Result<Turn> {
-        self.turn(timeout, false, 0)
+        self.turn(timeout, None)
     }
 }
 

@@ -256,8 +256,7 @@ pub fn text(stats: &Value, sync: &SyncStatus) -> String {
 
 /// Both directions of synchronisation, as they are now.
 fn sessions(out: &mut String, SyncStatus { out: to, incoming: from }: &SyncStatus) {
-    let is_done = to.bulk_percent.is_none() && to.bulk_count > 0;
-    let bulk_percent = to.bulk_percent.unwrap_or(if is_done { 100 } else { 0 });
+    let bulk_percent = to.bulk_percent.unwrap_or(if to.bulk_count > 0 { 100 } else { 0 });
     for (name, help, value) in [
         ("to_session", "Whether states go to another firewall.", u64::from(to.is_live)),
         ("to_lag_milliseconds", "Age of the oldest change not acknowledged.", to.lag_ms),

@@ -167,13 +167,9 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Waits until something has come or gone, but no longer than `timeout`, and takes all of it.
-    pub(crate) fn turn(
-        &mut self,
-        timeout: Duration,
-        echoes: bool,
-        spared_port: u16,
-    ) -> io::Result<Turn> {
+    /// Waits until something has come or gone, but no longer than `timeout`, and takes all of it;
+    /// `spared_port` if it is to go back.
+    pub(crate) fn turn(&mut self, timeout: Duration, spared_port: Option<u16>) -> io::Result<Turn> {
         let fd = Fd(self.socket.as_raw_fd());
         if !self.is_receiving {
             let receives: *const libc::msghdr = &raw const self.memory.receives;
@@ -193,7 +189,7 @@ impl<'a> Ring<'a> {
         let mut turn = Turn::default();
         for (request, result, flags) in done.drain(..) {
             if request == RECEIVE {
-                self.received(result, flags, echoes.then_some(spared_port), &mut turn)?;
+                self.received(result, flags, spared_port, &mut turn)?;
             } else {
                 let (sent, refused) = if result < 0 { (0, 1) } else { (1, 0) };
                 (turn.sent, turn.refused) = (turn.sent + sent, turn.refused + refused);

@@ -64,16 +64,37 @@ pub enum ChangeError {
     NotBack { interface: String, what: &'static str },
 }
 
+/// What an interface shows that is not what it was set to, as far as it said that.
+struct Difference<'a> {
+    key: Option<&'a [u8]>,
+    table: Option<&'a [u32]>,
+    fields: Vec<(FlowKind, u64)>,
+}
+
 impl Former {
-    /// What an interface shows that is not what it was set to.
-    fn differs(&self, now: &State) -> Option<&'static str> {
-        if self.key != now.key {
-            return Some("key");
+    fn difference(&self, now: &State) -> Difference<'_> {
+        let fields = FlowKind::ALL.into_iter().filter_map(|kind| {
+            let bits = self.fields[kind as usize]?;
+            (now.fields[kind as usize] != Some(bits)).then_some((kind, bits))
+        });
+        Difference {
+            key: (!self.key.is_empty() && self.key != now.key).then_some(self.key.as_slice()),
+            table: (!self.table.is_empty() && self.table != now.table)
+                .then_some(self.table.as_slice()),
+            fields: fields.collect(),
         }
-        if self.table != now.table {
-            return Some("table");
+    }
+}
+
+impl Difference<'_> {
+    /// The first of it.
+    fn what(&self) -> Option<&'static str> {
+        match (self.key, self.table, &self.fields[..]) {
+            (Some(_), ..) => Some("key"),
+            (_, Some(_), _) => Some("table"),
+            (_, _, [_, ..]) => Some("set of fields"),
+            _ => None,
         }
-        (self.fields != now.fields).then_some("set of fields")
     }
 }
 
@@ -285,23 +306,17 @@ pub fn undo(card: &dyn Card, records: &Records) -> Result<Option<Former>, Change
         let source = Box::new(source);
         ChangeError::Failed { what, source, restored: None }
     };
-    let key = (!former.key.is_empty() && former.key != now.key).then_some(former.key.as_slice());
-    let table =
-        (!former.table.is_empty() && former.table != now.table).then_some(former.table.as_slice());
+    let Difference { key, table, fields } = former.difference(&now);
     if key.is_some() || table.is_some() {
         card.set_hash(key, table)
             .map_err(|source| failed("key and table were not put back".to_owned(), source))?;
     }
-    for kind in FlowKind::ALL {
-        let (then, now) = (former.fields[kind as usize], now.fields[kind as usize]);
-        if let Some(bits) = then.filter(|_| then != now) {
-            card.set_fields(kind, bits).map_err(|source| {
-                failed(format!("the fields of {kind} were not put back"), source)
-            })?;
-        }
+    for (kind, bits) in fields {
+        card.set_fields(kind, bits)
+            .map_err(|source| failed(format!("the fields of {kind} were not put back"), source))?;
     }
     let after = card.read().map_err(unread)?;
-    if let Some(what) = former.differs(&after) {
+    if let Some(what) = former.difference(&after).what() {
         let interface = card.interface().to_owned();
         return Err(ChangeError::NotBack { interface, what });
     }

@@ -13,12 +13,6 @@ pub(crate) fn raise(thread: i32, priority: u8) -> Result<(), ProcessError> {
     chrt(&["--reset-on-fork", "--fifo", "--pid", &priority.to_string(), &thread.to_string()])
 }
 
-/// Gives all threads of a process a real-time priority; what they start has it, too.
-#[allow(dead_code, reason = "not every benchmark has a generator of its own")]
-pub(crate) fn raise_all(process: i32, priority: u8) -> Result<(), ProcessError> {
-    chrt(&["--all-tasks", "--fifo", "--pid", &priority.to_string(), &process.to_string()])
-}
-
 /// Runs `chrt` with these arguments.
 pub(crate) fn chrt(arguments: &[&str]) -> Result<(), ProcessError> {
     let invocation = Invocation::program(["chrt"].iter().chain(arguments).copied());

@@ -89,7 +89,8 @@ fn generate(bed: &Bed, settings: &Settings, cancel: &Cancel, rate: &str) -> Resu
     let generating = bed.generate_all(Flows::Datagrams, settings.known_count, rate)?;
     let start = bed.received()?;
     wait_until("a packet", cancel, || Ok(bed.received()? > start))?;
-    chrt::raise_all(generating.number()?, PRIORITY)?;
+    let (priority, process) = (PRIORITY.to_string(), generating.number()?.to_string());
+    chrt::chrt(&["--all-tasks", "--fifo", "--pid", &priority, &process])?;
     wait(SETTLE, cancel)?;
     Ok(generating)
 }
