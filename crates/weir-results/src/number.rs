@@ -184,7 +184,7 @@ pub fn heights(values: &[f64], width: usize) -> String {
     let most = means.iter().copied().fold(0.0, f64::max);
     let block = |value: f64| {
         // Whatever is not nothing shows.
-        let is_reached = |step: &u8| value / most * 7.0 > f64::from(*step) - 0.5;
+        let is_reached = |step: &u8| value / most * 7.0 >= f64::from(*step) - 0.5;
         let least = u8::from(value > 0.0);
         BLOCKS[usize::from((1..=7).rev().find(is_reached).unwrap_or(least))]
     };

@@ -379,7 +379,7 @@ fn the_example_campaigns_of_receive_side_scaling_are_good() {
         ("tunnel/pppoe.toml", (6, 2, 1), vec![64]),
         ("scaling/lab.toml", (2, 2, 2), vec![64]),
         ("scaling/handed.toml", (2, 1, 1), vec![64]),
-        ("echo/lab.toml", (18, 3, 1), vec![4, 64, 1000]),
+        ("echo/lab.toml", (24, 3, 1), vec![4, 64, 1000]),
     ] {
         let plan = example(name);
         assert_eq!((counts(&plan), flow_counts(&plan)), (expected, flows), "{name}");
