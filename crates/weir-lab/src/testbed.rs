@@ -23,6 +23,7 @@ use crate::model::{Image, TestbedSpec};
 pub use weir_results::accounting::{Accounting, DirectionRules, Gap};
 pub use weir_results::samples::Reading;
 
+mod connections;
 pub mod hosts;
 pub mod netns;
 pub mod qemu;

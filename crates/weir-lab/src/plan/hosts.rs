@@ -83,9 +83,9 @@ pub(super) fn check_traffics(
         };
         if let Some(why) = hosts::refusal(hosts, &one.traffic) {
             let message = format!("traffic {}: {why}", quote(&traffic.name.text));
-            let help = match one.traffic.http() {
-                Some(_) => "docs/lab.md has an example of requests between machines",
-                None => "driver = \"weir\" sends every traffic; or write the whole line in `start`",
+            let help = match one.traffic.kind.is_packets() {
+                false => "docs/lab.md says what machines need for it",
+                true => "driver = \"weir\" sends every traffic; or write the whole line in `start`",
             };
             let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
             report.push_once(diagnostic.at(traffic.name.span.clone()).help(help));

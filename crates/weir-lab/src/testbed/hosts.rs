@@ -37,12 +37,14 @@ use crate::material::{self, Material, MaterialFile};
 use crate::model::{DriverKind, HostsSpec, Image, Plan, TestbedSpec};
 
 mod activity;
+mod connections;
 mod device;
 mod feed;
 mod image;
 mod line;
 mod lines;
 mod machines;
+mod pair;
 mod parts;
 mod program;
 mod reach;
@@ -387,6 +389,9 @@ impl Testbed for HostsTestbed {
 pub(crate) fn refusal(spec: &HostsSpec, traffic: &Traffic) -> Option<String> {
     if traffic.http().is_some() {
         return requests::refusal(spec, traffic);
+    }
+    if traffic.connect().is_some() {
+        return connections::refusal(spec, traffic);
     }
     let drivers = spec.generators.iter().filter(|end| end.driver.start.is_none());
     drivers.map(|end| end.driver.kind).find_map(|kind: DriverKind| line::refusal(kind, traffic))

@@ -28,7 +28,7 @@ reply with FIN, FIN, ACK; with --close rst the client resets, with --close none 
 Nothing is sent again (but SYNs with --retry): what is lost is in the ledger. Sources walk as those
 of weir gen do: port fastest, then address. The way back to them has to lead to this interface.
 While it runs, this host gets no TCP from --dst to --src. With --json, one object at the end; with
---progress one each second before it.
+--progress one each second or --interval before it.
 
 Examples:
   weir connect -i eth1 --src 198.18.0.1-198.18.3.254 --dst 198.19.0.1:80 --rate 200k --duration 30s
@@ -113,6 +113,9 @@ pub(crate) struct ClientArgs {
     /// Open exactly this many connections, all threads together.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) count: Option<u64>,
+    /// Begin with the flow behind the first N: those of a run before, which stay open, say.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) skip: u64,
     /// Open connections for this long; those that are held are still ended.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
@@ -134,9 +137,12 @@ pub(crate) struct ClientArgs {
     /// CPUs to send from, one for each thread: 0-1,3 [default: the first ones].
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Show the counters each second.
+    /// Show the counters while it runs, each second or --interval.
     #[arg(long)]
     pub(crate) progress: bool,
+    /// Time between two lines of --progress [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = some_time, requires = "progress")]
+    interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
@@ -172,6 +178,11 @@ impl ClientArgs {
     /// How often a SYN is sent again.
     pub(crate) fn retries(&self) -> u8 {
         self.retry.unwrap_or(0)
+    }
+
+    /// Time between two lines of progress.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval.unwrap_or(Duration::from_secs(1))
     }
 
     pub(crate) fn request_bytes(&self) -> u16 {

@@ -17,9 +17,6 @@ use crate::{lab, progress, signals};
 
 /// How often is looked whether a run has ended by itself.
 const POLL: Duration = Duration::from_millis(20);
-/// Time between two lines of `--progress`.
-const LINE: Duration = Duration::from_secs(1);
-
 /// When no counter has moved for this long, no answer is under way any more.
 const QUIET: Duration = Duration::from_millis(200);
 /// No longer is waited for that.
@@ -63,7 +60,7 @@ fn watch(
 ) -> anyhow::Result<Watched> {
     let begin = Instant::now();
     let end = plan.duration.map(|duration| begin + duration);
-    let mut next_line = begin + LINE;
+    let mut next_line = begin + args.interval();
     let mut lines = Progress::new(args.json.json);
     let mut watched = Watched { ended_by: "count", concurrent_max: 0, opening: Duration::ZERO };
     let mut opened = 0;
@@ -87,7 +84,7 @@ fn watch(
             client.end_opening();
         }
         if args.progress && now >= next_line {
-            next_line += LINE;
+            next_line += args.interval();
             let held = plan.concurrent.map(|_| held);
             lines.show(begin.elapsed(), &Counts::from(counters), held)?;
         }

@@ -12,8 +12,8 @@ use weir_gen::backend::RunOptions;
 use weir_gen::connect::{self, ledger::Course};
 use weir_gen::next_hop;
 use weir_gen::preflight::{self, Path, PreflightError};
-use weir_net::Netlink;
 use weir_net::address::Prefix;
+use weir_net::{Netlink, OperState};
 use weir_wire::mac::MacAddr;
 use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::traffic::Traffic;
@@ -21,6 +21,9 @@ use weir_wire::units::{Rate, format_count, format_duration};
 
 use crate::cli::connect::{ClientArgs, ConnectRate, Ends};
 use crate::traffic::sending_cpus;
+
+/// How long a link may take to come up again.
+const LINK_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What will be done.
 #[derive(Debug)]
@@ -99,7 +102,7 @@ impl Plan {
                 rate: args.rate().0,
                 ramp: Duration::ZERO,
                 packet_limit: args.count,
-                first_sequence: 0,
+                first_sequence: args.skip,
                 timestamps: true,
             },
             duration: args.duration,
@@ -263,6 +266,11 @@ fn again_note(args: &ClientArgs, rate_cps: Option<f64>, flow_count: u128) -> Opt
 /// If nothing that is sent there arrives.
 pub(super) fn check_path(interface: &str, cpus: &[u32]) -> anyhow::Result<Vec<String>> {
     const SMALLEST_BYTES: u16 = 60;
+    // Some drivers start the link anew for a program.
+    let netlink = Netlink::open()?;
+    if netlink.link(interface)?.operstate != OperState::Unknown {
+        netlink.wait_operational(interface, LINK_PATIENCE)?;
+    }
     let mut path = preflight::interface(interface, SMALLEST_BYTES, false)?;
     match preflight::live(&mut path, cpus) {
         Ok(()) => Ok(path.notes),

@@ -1,14 +1,16 @@
 //! What the lines of generators and receivers say: how many packets so far.
 //!
-//! Formats: the objects of `weir gen --json` and `weir sink --json`, and of `weir http --json` and
-//! its server; pkt-gen's reports (`… main_thread [NNNN] P pps (K pkts B bps in U usec) …`) and
-//! totals (`Received N packets …`); trafgen's last lines (`N packets outgoing`); or a pattern of
-//! the user's. Nothing here judges.
+//! Formats: the objects of `weir gen --json` and `weir sink --json`, of `weir http --json` and of
+//! `weir connect --json`, and of their servers; pkt-gen's reports (`… main_thread [NNNN] P pps (K
+//! pkts B bps in U usec) …`) and totals (`Received N packets …`); trafgen's last lines (`N packets
+//! outgoing`); or a pattern of the user's. Nothing here judges.
 
 use regex::Regex;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::model::DriverKind;
+use weir_gen::connect::ledger::Counts;
 use weir_gen::pkt_gen::lines::{self, Report};
 
 /// How many packets so far.
@@ -24,6 +26,8 @@ pub(super) struct Count {
     pub(super) accepted: Option<u64>,
     /// Of what was received, packets without weir's signature, which are not among `packets`.
     pub(super) foreign: u64,
+    /// All that an end of connections has counted; its SYNs are `packets`.
+    pub(super) connections: Option<Counts>,
 }
 
 /// What a line says.
@@ -95,13 +99,14 @@ impl Lines {
     }
 }
 
-/// An object of `weir gen --json` or `weir sink --json`, or of `weir http` and its server.
+/// An object of `weir gen --json` or `weir sink --json`, or of `weir http` or `weir connect` and
+/// their servers.
 fn weir(line: &str) -> Parsed {
     let Ok(object) = serde_json::from_str::<Value>(line) else {
         return Parsed::Nothing;
     };
-    if let Some(requests) = requests(&object) {
-        return requests;
+    if let Some(found) = connections(&object).or_else(|| requests(&object)) {
+        return found;
     }
     let number = |name: &str| object.get(name).and_then(Value::as_u64);
     let count = |time: &str, packets: &str, bytes: &str| {
@@ -111,6 +116,7 @@ fn weir(line: &str) -> Parsed {
             bytes: number(bytes),
             accepted: number("accepted_packets"),
             foreign: number("foreign_packets").unwrap_or(0),
+            connections: None,
         })
     };
     let parsed = match object.get("kind").and_then(Value::as_str) {
@@ -125,6 +131,22 @@ fn weir(line: &str) -> Parsed {
     parsed.unwrap_or(Parsed::Nothing)
 }
 
+/// What either end of connections says.
+fn connections(object: &Value) -> Option<Parsed> {
+    object.get("end")?;
+    let counts = Counts::deserialize(object.get("counts")?).ok()?;
+    let count = |time: &str| {
+        let t_ns = Some(object.get(time)?.as_u64()?);
+        Some(Count { t_ns, packets: counts.syn, connections: Some(counts), ..Count::default() })
+    };
+    match object.get("kind")?.as_str()? {
+        "second" => count("t_ns").map(Parsed::Count),
+        "interval" => count("duration_ns").map(Parsed::Count),
+        "result" | "total" => count("duration_ns").map(Parsed::Total),
+        _ => None,
+    }
+}
+
 /// What a client or a server of requests says. A client's requests that were due are its packets,
 /// and those that were answered are accepted; a server's are its good answers.
 fn requests(object: &Value) -> Option<Parsed> {
@@ -136,7 +158,7 @@ fn requests(object: &Value) -> Option<Parsed> {
             packets: number(counts, "due")?,
             bytes: number(counts, "received_bytes"),
             accepted: number(counts, "answered"),
-            foreign: 0,
+            ..Count::default()
         },
         None => Count {
             t_ns: number(object, "t_ns"),

@@ -18,7 +18,8 @@ use weir_load::client::config::Sources;
 use weir_machine::cancel::Cancel;
 use weir_machine::ssh::quote;
 use weir_net::Prefix;
-use weir_results::counters::Counters;
+use weir_results::accounting::Accounting;
+use weir_results::counters::{Counters, Place};
 use weir_results::record::{Check, Delays};
 use weir_results::traffic::{Http, Traffic, connect};
 use weir_wire::range::Span as _;
@@ -27,12 +28,13 @@ use weir_wire::units::Rate;
 
 use super::feed::{self, Arrived, Feed};
 use super::line;
+use super::pair::{CLIENT, Pair, SERVER};
 use super::parts::Parts;
 use super::program::Program;
 use crate::model::{DriverKind, EndSpec, HostsSpec};
 use crate::testbed::netns::CONNECT_RATE_CPS;
 use crate::testbed::requests::Asked;
-use crate::testbed::{Burst, Observed, Reading, TestbedError, requests};
+use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology, requests};
 
 /// How long a program may take until it says where it stands, beside opening its connections.
 const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
@@ -143,8 +145,7 @@ impl Requests {
         ];
         words.extend(end.driver.options.clone());
         let name = (host.name(), 0);
-        let mut program =
-            Program::start(host, (requests::SERVER, end), name, words.join(" "), None)?;
+        let mut program = Program::start(host, (SERVER, end), name, words.join(" "), None)?;
         program.wait(FIRST_COUNT_PATIENCE, cancel, "showed no count", |last| last.is_some())?;
         Ok(Self {
             parts: Rc::clone(parts),
@@ -210,15 +211,40 @@ impl Requests {
         self.http.keepalive == Some(1)
     }
 
-    /// Begins a run.
-    pub(super) fn begin(&mut self, burst: &Burst) -> Result<(), TestbedError> {
+    /// What the server has answered below status 300 by now.
+    fn answered_by_server(&mut self) -> Result<u64, TestbedError> {
+        let asked = feed::asked_now();
+        let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
+        let waited = self.server.wait(LINE_PATIENCE, &self.cancel, "said nothing more", answers);
+        if let Some(why) = self.server.feed.unusable() {
+            return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
+        }
+        waited?;
+        Ok(parsed::<Stats>(&self.server)?.served.responses_2xx)
+    }
+
+    fn reading_of(&self, Arrived { count, .. }: Arrived, before: &Counts) -> Reading {
+        // The total of a client has no moment.
+        let t_ns = count.t_ns.unwrap_or(self.last_ns.get());
+        self.last_ns.set(t_ns);
+        Reading {
+            t_ns,
+            rx_packets: before.answered + count.accepted.unwrap_or(0),
+            rx_bytes: before.received_bytes + count.bytes.unwrap_or(0),
+            tx_packets: before.due + count.packets,
+        }
+    }
+}
+
+impl Pair for Requests {
+    fn begin(&mut self, burst: &Burst) -> Result<(), TestbedError> {
         let (host, end) = (&self.parts.generators[0], &self.parts.spec.generators[0]);
         let line = self.client_line(burst)?;
         self.runs += 1;
         self.is_limited = burst.packet_limit.is_some();
         self.has_rate = matches!(burst.rate, Rate::Pps(_));
         let name = (host.name(), self.runs);
-        let mut client = Program::start(host, (requests::CLIENT, end), name, line, None)?;
+        let mut client = Program::start(host, (CLIENT, end), name, line, None)?;
         if !self.is_limited {
             // The run begins when requests do, not when a program is started.
             let opening_s = match self.opens_with_requests() {
@@ -238,14 +264,11 @@ impl Requests {
         Ok(())
     }
 
-    /// Whether the client has done what it was asked for. One that cannot be asked is told when it
-    /// is stopped.
-    pub(super) fn finished(&mut self) -> bool {
+    fn finished(&mut self) -> bool {
         self.client.as_mut().is_none_or(|client| client.has_ended().unwrap_or(true))
     }
 
-    /// Ends a run.
-    pub(super) fn end_client(&mut self) -> Result<(), TestbedError> {
+    fn end_client(&mut self) -> Result<(), TestbedError> {
         let Some(client) = &mut self.client else { return Ok(()) };
         let over = if self.is_limited { Ok(true) } else { client.is_over(false) };
         let ended = over.and_then(|_| client.end());
@@ -260,8 +283,7 @@ impl Requests {
         ended
     }
 
-    /// Takes what the client of a run that is over has measured.
-    pub(super) fn account(&mut self) -> Result<(), TestbedError> {
+    fn account(&mut self) -> Result<(), TestbedError> {
         let Some(client) = self.client.take() else { return Ok(()) };
         client.total(self.parts.total_patience)?;
         let said: Said = parsed(&client)?;
@@ -280,20 +302,7 @@ impl Requests {
         Ok(())
     }
 
-    /// What the server has answered below status 300 by now.
-    fn answered_by_server(&mut self) -> Result<u64, TestbedError> {
-        let asked = feed::asked_now();
-        let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
-        let waited = self.server.wait(LINE_PATIENCE, &self.cancel, "said nothing more", answers);
-        if let Some(why) = self.server.feed.unusable() {
-            return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
-        }
-        waited?;
-        Ok(parsed::<Stats>(&self.server)?.served.responses_2xx)
-    }
-
-    /// How much was due, and how much was answered.
-    pub(super) fn reading(&self) -> Reading {
+    fn reading(&self) -> Reading {
         let last = self.client.as_ref().and_then(|client| client.feed.last());
         match last {
             Some(last) => self.reading_of(last, &self.before),
@@ -306,47 +315,36 @@ impl Requests {
         }
     }
 
-    /// The same of every line that came between two moments.
-    pub(super) fn recorded(&self, from: Instant, to: Instant) -> Option<Vec<Reading>> {
+    fn recorded(&self, from: Instant, to: Instant) -> Option<Vec<Reading>> {
         let (feed, before) = self.last.as_ref()?;
         let counts = feed.between(from, to).into_iter();
         Some(counts.map(|count| self.reading_of(count, before)).collect())
     }
 
-    fn reading_of(&self, Arrived { count, .. }: Arrived, before: &Counts) -> Reading {
-        // The total of a client has no moment.
-        let t_ns = count.t_ns.unwrap_or(self.last_ns.get());
-        self.last_ns.set(t_ns);
-        Reading {
-            t_ns,
-            rx_packets: before.answered + count.accepted.unwrap_or(0),
-            rx_bytes: before.received_bytes + count.bytes.unwrap_or(0),
-            tx_packets: before.due + count.packets,
-        }
-    }
-
-    /// Every count of both ends, of runs that are over.
-    pub(super) fn counters(&self) -> Result<Counters, TestbedError> {
+    fn counters(&self) -> Result<Counters, TestbedError> {
         let Stats { served, .. } = parsed(&self.server)?;
         Ok(requests::counters(&self.before, &served))
     }
 
-    /// Checks of the last run.
-    pub(super) fn checks(&self) -> Vec<Check> {
+    fn accounting(&self) -> Accounting {
+        // A client that is ended waits a second for answers: it is the DUT that is late.
+        requests::accounting(Topology::Dut, Place::Dut)
+    }
+
+    fn checks(&self) -> Vec<Check> {
         self.checks.clone()
     }
 
-    /// How long requests took; nothing of a client that was late itself.
-    pub(super) fn observed(&self) -> Observed {
+    /// Nothing of a client that was late itself.
+    fn observed(&self) -> Result<Observed, TestbedError> {
         if self.checks.iter().any(|check| !check.passed) {
-            return Observed::default();
+            return Ok(Observed::default());
         }
         let delays = self.delays;
-        Observed { packets: delays.sample_count, delays, directions: Vec::new() }
+        Ok(Observed { packets: delays.sample_count, delays, directions: Vec::new() })
     }
 
-    /// What to look at when nothing was answered.
-    pub(super) fn advice(&self) -> String {
+    fn advice(&self) -> String {
         let (stream, _) = &self.traffic.streams.specs()[0];
         let target = self.http.proxy.unwrap_or_else(|| server(stream));
         let network = sources(stream).map(|network| format!("--source {network} "));
@@ -358,8 +356,7 @@ impl Requests {
         )
     }
 
-    /// Ends both.
-    pub(super) fn teardown(mut self) -> Result<(), TestbedError> {
+    fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
         let client = self.client.as_mut().map_or(Ok(()), Program::end);
         self.server.end().and(client)
     }

@@ -14,23 +14,23 @@ use weir_machine::host::Host;
 use weir_machine::ssh::profile::Profiler;
 use weir_machine::ssh::system::{activity, missed};
 use weir_machine::switch;
-use weir_results::counters::{Counters, Place};
+use weir_results::counters::Counters;
 use weir_results::dut::System;
 use weir_results::record::{Check, Ledger};
 use weir_results::traffic::Traffic;
 use weir_wire::units::{Rate, whole_ns};
 
 use super::activity::Activities;
+use super::connections::Connections;
 use super::feed::{self, Arrived, Feed};
 use super::line::{self, Ask};
 use super::lines::Count;
+use super::pair::Pair;
 use super::parts::Parts;
 use super::program::{Program, StopLine, labels, stop_line};
 use super::requests::Requests;
 use crate::model::DriverKind;
-use crate::testbed::{
-    Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Topology, Traces, requests,
-};
+use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Traces};
 
 mod accounting;
 
@@ -53,8 +53,9 @@ pub(super) struct HostsRig {
     sample: Duration,
     cancel: Cancel,
     traffic: Option<Traffic>,
-    /// Client and server in the place of generators and receiver, where the traffic is of requests.
-    requests: RefCell<Option<Requests>>,
+    /// Client and server in the place of generators and receiver, where the traffic is not of
+    /// packets.
+    pair: RefCell<Option<Box<dyn Pair>>>,
     receiver: RefCell<Option<Program>>,
     generators: RefCell<Vec<Program>>,
     /// Lines of the user's that stop generators, for the end of the trial.
@@ -85,7 +86,7 @@ impl HostsRig {
             sample,
             cancel,
             traffic: None,
-            requests: RefCell::new(None),
+            pair: RefCell::new(None),
             receiver: RefCell::new(None),
             generators: RefCell::new(Vec::new()),
             stop_lines: Vec::new(),
@@ -310,10 +311,15 @@ impl Rig for HostsRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
+        let (parts, sample, cancel) = (&self.parts, self.sample, &self.cancel);
         if let Some(http) = traffic.http() {
-            let requests =
-                Requests::start(&self.parts, (traffic, http), self.sample, &self.cancel)?;
-            *self.requests.get_mut() = Some(requests);
+            let pair = Requests::start(parts, (traffic, http), sample, cancel)?;
+            *self.pair.get_mut() = Some(Box::new(pair));
+            return Ok(());
+        }
+        if let Some(connect) = traffic.connect() {
+            let pair = Connections::start(parts, (traffic, connect), sample, cancel)?;
+            *self.pair.get_mut() = Some(Box::new(pair));
             return Ok(());
         }
         for (host, end) in self.parts.generators.iter().zip(&self.parts.spec.generators) {
@@ -333,8 +339,8 @@ impl Rig for HostsRig {
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         self.is_limited = burst.packet_limit.is_some();
-        if let Some(requests) = self.requests.get_mut() {
-            requests.begin(&burst)?;
+        if let Some(pair) = self.pair.get_mut() {
+            pair.begin(&burst)?;
             if !self.is_limited {
                 self.activities = Some(Activities::begin(&self.parts));
             }
@@ -390,19 +396,19 @@ impl Rig for HostsRig {
     }
 
     fn finished(&self) -> bool {
-        if let Some(requests) = self.requests.borrow_mut().as_mut() {
-            return requests.finished();
+        if let Some(pair) = self.pair.borrow_mut().as_mut() {
+            return pair.finished();
         }
         // One that cannot be asked is told when it is stopped.
         self.generators.borrow_mut().iter_mut().all(|program| program.has_ended().unwrap_or(true))
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        if let Some(requests) = self.requests.get_mut() {
-            let ended = requests.end_client();
+        if let Some(pair) = self.pair.get_mut() {
+            let ended = pair.end_client();
             self.end_activities();
-            let requests = self.requests.get_mut().as_mut();
-            return ended.and_then(|()| requests.map_or(Ok(()), Requests::account));
+            let pair = self.pair.get_mut().as_mut();
+            return ended.and_then(|()| pair.map_or(Ok(()), |pair| pair.account()));
         }
         let stopped = self.stop_generators();
         self.end_activities();
@@ -410,8 +416,8 @@ impl Rig for HostsRig {
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
-        if let Some(requests) = self.requests.borrow().as_ref() {
-            return Ok(requests.reading());
+        if let Some(pair) = self.pair.borrow().as_ref() {
+            return Ok(pair.reading());
         }
         if self.generators.borrow().is_empty() {
             self.await_receiver()?;
@@ -429,8 +435,8 @@ impl Rig for HostsRig {
     }
 
     fn recorded(&self, from: Instant, to: Instant) -> Option<Vec<Reading>> {
-        if let Some(requests) = self.requests.borrow().as_ref() {
-            return requests.recorded(from, to);
+        if let Some(pair) = self.pair.borrow().as_ref() {
+            return pair.recorded(from, to);
         }
         let receiver = self.receiver.borrow();
         let receiver = receiver.as_ref()?;
@@ -439,8 +445,8 @@ impl Rig for HostsRig {
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {
-        if let Some(requests) = self.requests.borrow().as_ref() {
-            let mut counters = requests.counters()?;
+        if let Some(pair) = self.pair.borrow().as_ref() {
+            let mut counters = pair.counters()?;
             counters.extend(self.far_counters()?);
             return Ok(counters);
         }
@@ -469,9 +475,8 @@ impl Rig for HostsRig {
     }
 
     fn accounting(&self) -> Accounting {
-        match self.requests.borrow().as_ref() {
-            // A client that is ended waits a second for answers: it is the DUT that is late.
-            Some(_) => requests::accounting(Topology::Dut, Place::Dut),
+        match self.pair.borrow().as_ref() {
+            Some(pair) => pair.accounting(),
             None => self.account_now(),
         }
     }
@@ -492,23 +497,23 @@ impl Rig for HostsRig {
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
-        if self.requests.get_mut().is_some() {
-            // A client times its requests by its clock alone.
+        if self.pair.get_mut().is_some() {
+            // A client times by its clock alone.
             return Ok(());
         }
         Err(TestbedError::new("no latency is measured between hosts: they share no clock"))
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
-        if let Some(requests) = self.requests.get_mut() {
-            return Ok(requests.observed());
+        if let Some(pair) = self.pair.get_mut() {
+            return pair.observed();
         }
         self.observe().map(|()| Observed::default())
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {
-        let mut checks = match self.requests.borrow().as_ref() {
-            Some(requests) => requests.checks(),
+        let mut checks = match self.pair.borrow().as_ref() {
+            Some(pair) => pair.checks(),
             None => self.receiver_checks(),
         };
         checks.extend(self.activities.as_ref().and_then(|all| all.check(self.dut_name())));
@@ -521,8 +526,8 @@ impl Rig for HostsRig {
     }
 
     fn advice(&self, ledger: &Ledger) -> Option<String> {
-        if let Some(requests) = self.requests.borrow().as_ref() {
-            return Some(requests.advice());
+        if let Some(pair) = self.pair.borrow().as_ref() {
+            return Some(pair.advice());
         }
         let last = ledger.points.iter().rev().find(|point| point.packets > 0)?;
         let spec = &self.parts.spec;
@@ -546,8 +551,8 @@ impl Rig for HostsRig {
     }
 
     fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
-        let requests = self.requests.get_mut().take();
-        let mut result = requests.map_or(Ok(()), Requests::teardown);
+        let pair = self.pair.get_mut().take();
+        let mut result = pair.map_or(Ok(()), |pair| pair.teardown());
         let mut generators = std::mem::take(self.generators.get_mut());
         result = generators.iter_mut().map(Program::end).fold(result, Result::and);
         self.keep_stop_lines(&generators);

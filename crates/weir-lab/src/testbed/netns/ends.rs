@@ -5,27 +5,23 @@
 //! sent again, so that each packet that is lost is one connection; counters of devices and of the
 //! DUT name them. Nothing here decides what a figure is worth.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_bpf::attach::{Link, Mode};
 use weir_gen::backend::RunOptions;
-use weir_gen::connect::ledger::{Counts, Course, End, steps};
-use weir_gen::connect::{self, Client, ClientConfig, Close, ConnectServer, ServerConfig};
-use weir_results::accounting::{Accounting, Gap, NamedLoss};
-use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
-use weir_results::traffic::{Connect, Traffic, connect as traffic};
+use weir_gen::connect::ledger::{Counts, Course, End};
+use weir_gen::connect::{self, Client, ClientConfig, ConnectServer, ServerConfig};
+use weir_results::accounting::{Accounting, NamedLoss};
+use weir_results::counters::{Counters, DropRule, Place, Selection};
+use weir_results::traffic::{Connect, Traffic};
 use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
 
 use super::layout::Port;
 use super::pair::{CLIENT, Pair, SERVER, Site};
 use super::wiring::{ifindex, inside};
+use crate::testbed::connections::{self, BACK, THERE, named};
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
-
-/// What was lost on its way to the server, and on its way back.
-const THERE: &str = "client_to_server";
-const BACK: &str = "server_to_client";
 
 /// A client and its server.
 #[derive(Debug)]
@@ -50,7 +46,7 @@ impl Ends {
     ) -> Result<Self, TestbedError> {
         let macs = Macs { src: MacAddr(here.port.mac), dst: MacAddr(next_hop) };
         let flows = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
-        let close = close(connect.close);
+        let close = connections::close(connect.close);
         let config = ClientConfig {
             set: flows.set(cpus.len()).map_err(TestbedError::new)?,
             close,
@@ -70,8 +66,7 @@ impl Ends {
         let client = inside(here.netns, || {
             Client::attach(&config, ifindex(here.port.device)?, cpus).map_err(|e| e.to_string())
         })?;
-        let course =
-            Course { close: close.into(), hold_ns: 0, request_bytes: connect.request_bytes };
+        let course = connections::course(connect);
         Ok(Self { client, server, course, opened_before: 0, is_running: false, _link: link })
     }
 
@@ -115,14 +110,12 @@ impl Pair for Ends {
 
     fn reading(&self) -> Result<Reading, TestbedError> {
         let (t_ns, client, server) = self.counts()?;
-        let last = steps(&self.course).last().copied();
-        let through = last.and_then(|(end, step)| {
-            let counts = named(match end {
-                End::Client => &client,
-                End::Server => &server,
-            });
-            counts.get(counter(step)).copied()
+        let (end, counter) = connections::last_step(&self.course);
+        let counts = named(match end {
+            End::Client => &client,
+            End::Server => &server,
         });
+        let through = counts.get(counter).copied();
         let rx_packets = through.ok_or_else(|| TestbedError::new("a step has no counter"))?;
         Ok(Reading { t_ns, rx_packets, rx_bytes: 0, tx_packets: client.syn })
     }
@@ -143,60 +136,12 @@ impl Pair for Ends {
     }
 }
 
-fn close(close: traffic::Close) -> Close {
-    match close {
-        traffic::Close::Fin => Close::Fin,
-        traffic::Close::Rst => Close::Rst,
-        traffic::Close::None => Close::None,
-    }
-}
-
-/// The counts of an end by name.
-fn named(counts: &Counts) -> BTreeMap<String, u64> {
-    // It is a table of numbers, each with a name.
-    let value = serde_json::to_value(counts).unwrap_or_default();
-    serde_json::from_value(value).unwrap_or_default()
-}
-
-/// The name of the count of a step.
-fn counter(step: &str) -> &str {
-    step.rsplit_once('_').map_or(step, |(counter, _)| counter)
-}
-
-fn source(end: End) -> &'static str {
-    match end {
-        End::Client => CLIENT,
-        End::Server => SERVER,
-    }
-}
-
 fn accounting(course: &Course, topology: Topology, ports: (&Port, &Port)) -> Accounting {
-    let steps = steps(course);
-    let point = |&(end, name): &(End, &'static str)| PointRule {
-        name,
-        counters: Selection::new(source(end), &[counter(name)]),
+    let on_devices = match topology {
+        Topology::Dut => on_devices(ports),
+        Topology::Direct => Vec::new(),
     };
-    let has_dut = topology == Topology::Dut;
-    // Without a DUT each end stands where it would, and its ring is all that there is on the way.
-    let on_way = |end_place: Place| if has_dut { Place::Dut } else { end_place };
-    let gap = |pair: &[(End, &'static str)]| {
-        let [(from, after), (to, _)] = pair else { return None };
-        let (name, place) = match (from, to) {
-            (End::Client, End::Server) => (THERE, on_way(Place::Sink)),
-            (End::Server, End::Client) => (BACK, on_way(Place::Generator)),
-            (End::Client, End::Client) => ("inside_the_client", Place::Generator),
-            (End::Server, End::Server) => ("inside_the_server", Place::Sink),
-        };
-        Some(Gap::new(after, name, place))
-    };
-    let refused = Selection::new(CLIENT, &["refused"]);
-    Accounting {
-        points: steps.iter().map(point).collect(),
-        drops: vec![DropRule::new("refused_with_rst", "syn_sent", on_way(Place::Sink), refused)],
-        gaps: steps.windows(2).filter_map(gap).collect(),
-        connections: Some(if has_dut { on_devices(ports) } else { Vec::new() }),
-        ..Accounting::default()
-    }
+    connections::accounting(course, topology, on_devices)
 }
 
 /// What the devices on both ways lose: those before the DUT and those behind it.

@@ -362,6 +362,75 @@ fn requests_add_up(lab: &Lab) -> Result<(), String> {
     Ok(())
 }
 
+const CONNECTIONS: &str = r#"
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[traffic]]
+name = "closed"
+kind = "connect"
+src = "198.18.64.1-198.18.64.4"
+dst = "198.19.64.1:80"
+rate = "2k"
+
+[[traffic]]
+name = "reset"
+kind = "connect"
+src = "198.18.64.5-198.18.64.8"
+dst = "198.19.64.2:80"
+rate = "2k"
+close = "rst"
+"#;
+
+#[test]
+fn connections_between_machines_are_accounted_for_step_by_step() {
+    let name = "connections_between_machines_are_accounted_for_step_by_step";
+    let Some(hosts) = machines(name) else { return };
+    for (machine, lines) in [
+        ("gen", "ip route add 198.19.64.0/24 via 198.18.0.1"),
+        ("recv", "ip route add 198.18.64.0/24 via 198.19.0.1"),
+        (
+            "dut",
+            "ip route add 198.18.64.0/24 via 198.18.0.2; ip route add 198.19.64.0/24 via \
+             198.19.0.2; ethtool -K dut0 gro on; ethtool -K dut1 gro on",
+        ),
+    ] {
+        on(&hosts, machine, lines);
+        let script = hosts.host(machine).path("/etc/rc.local");
+        fs::write(&script, format!("#!/bin/sh\n{lines}\n")).expect("writable");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its own file");
+    }
+    let text = spec(&hosts, "iterations = 1", "", CONNECTIONS)
+        .replace("options = \"--backend packet\"\n", "");
+    let lab = Lab::new(&text, &[]);
+    let ran = lab.run(&["--yes"]);
+    let out = lab.path("out");
+    let found = trials(&out);
+    assert_eq!(found.len(), 2, "{}", stderr(&ran));
+    for (path, trial) in &found {
+        let points = trial["ledger"]["points"].as_array().expect("points");
+        let name = |point: &Value| point["name"].as_str().expect("a name").to_owned();
+        let names = [&points[0], points.last().expect("a step")].map(name);
+        let is_closed = path.to_string_lossy().contains("closed");
+        let last = if is_closed { "closed_client" } else { "reset_seen" };
+        assert_eq!(names, ["syn_sent", last], "{}: {trial:#}", path.display());
+        // Each step has as many as the one before, less what is named.
+        assert_eq!(trial["ledger"]["residual_packets"], 0, "{trial:#}");
+        assert!(points[0]["packets"].as_u64() > Some(500), "{trial:#}");
+        assert!(trial["result"]["rate_pps"].as_f64() > Some(100.0), "{trial:#}");
+    }
+    let verdicts = verdicts(&out);
+    assert!(verdicts.iter().all(|(kind, _)| kind != "invalid"), "{verdicts:#?}");
+    assert!(stdout(&ran).contains("conn/s"), "{}", stdout(&ran));
+    // What cannot be is refused by name.
+    let other = text.replacen("driver = \"weir\"", "driver = \"pkt-gen\"", 1);
+    let refused = Lab::new(&other, &[]).run(&["--yes"]);
+    assert_exit(&refused, 2);
+    let said = stderr(&refused);
+    assert!(said.contains("connections are opened and answered by"), "{said}");
+}
+
 /// What a machine does at its start, for no longer than a test takes.
 const HOG: &str = "#!/bin/sh
 ln -sf /bin/sh /root/hog
