@@ -23,6 +23,8 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const FIELD_COUNT_MAX: usize = 128;
 /// Most bytes of chunk extensions in one body, and most bytes of trailers behind it.
 pub const CHUNK_TEXT_BYTES_MAX: u32 = 16 * 1024;
+/// Most interim responses (status 1xx) to one request.
+pub const INTERIM_COUNT_MAX: u8 = 100;
 
 /// What a decoder has made of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,9 @@ pub enum DecodeError {
     /// Extensions or trailers longer than [`CHUNK_TEXT_BYTES_MAX`].
     #[error("chunk extensions or trailers have more than {CHUNK_TEXT_BYTES_MAX} bytes")]
     ChunkTextTooLarge,
+    /// More than [`INTERIM_COUNT_MAX`] interim responses (status 1xx) before the final one.
+    #[error("more than {INTERIM_COUNT_MAX} interim responses (status 1xx) before the final one")]
+    TooManyInterim,
     /// The server has switched to another protocol, which nobody has asked for.
     #[error("the server has switched protocols (status 101) without being asked to")]
     Upgrade,

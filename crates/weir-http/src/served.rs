@@ -54,6 +54,9 @@ pub struct Served {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub workers: usize,
+    /// Connections that a listening socket of the server's network namespace had no room for, since
+    /// the server was started.
+    pub listen_overflows: u64,
     #[serde(flatten)]
     pub served: Served,
 }

@@ -15,7 +15,7 @@ const LAG_MAX: Threshold = Threshold::new(
     0.10,
     "of the latency's median, or of lag_reference_s",
     "with a rate: a client whose p99 of send lag is above this share of the larger of both was \
-     late itself: it is saturated",
+     late itself, and is saturated; of few requests, two have to be that late",
 );
 const LAG_REFERENCE_S: Threshold = Threshold::new(
     "lag_reference_s",
@@ -29,6 +29,15 @@ const BUSY_MAX: Threshold = Threshold::new(
     0.95,
     "of a CPU's time",
     "a worker that ran, or waited for a CPU, for more than this is saturated",
+);
+/// How much of a run a worker may stand still.
+pub const STILL_MAX: Threshold = Threshold::new(
+    "still_max",
+    0.05,
+    "of the run",
+    "a worker that slept past the moment at which it was to wake, by more than lag_reference_s \
+     each time and this share of the run together, was stopped, or had lost its CPU: it is \
+     saturated",
 );
 const PORTS_MAX: Threshold = Threshold::new(
     "ports_max",
@@ -72,10 +81,11 @@ const FAILED_MAX: Threshold = Threshold::new(
 );
 
 /// Every threshold, for code, output and documentation.
-pub const THRESHOLDS: [Threshold; 9] = [
+pub const THRESHOLDS: [Threshold; 10] = [
     LAG_MAX,
     LAG_REFERENCE_S,
     BUSY_MAX,
+    STILL_MAX,
     PORTS_MAX,
     LISTEN_OVERFLOWS_MAX,
     RATE_KEPT_MIN,
@@ -133,6 +143,9 @@ pub struct Evidence<'a> {
     pub think_ns: u64,
     /// Of the busiest worker: the share of the run in which it ran or waited for a CPU.
     pub busy_ratio: f64,
+    /// Of the worker that did most of that: the share of the run in which it slept past the moment
+    /// at which it was to wake.
+    pub still_ratio: f64,
     /// Connections that a listening socket in the client's network namespace had no room for.
     pub listen_overflows: u64,
 }
@@ -183,6 +196,11 @@ fn saturated(e: &Evidence<'_>) -> Option<Verdict> {
             lag_ns / 1e6,
             most_ns / 1e6
         )
+    } else if e.still_ratio > STILL_MAX.value {
+        format!(
+            "a worker stood still for {:.0} % of the time: something stopped it, or took its CPU",
+            e.still_ratio * 100.0
+        )
     } else if e.busy_ratio > BUSY_MAX.value {
         format!(
             "a worker ran or waited for a CPU for {:.0} % of the time: give more --workers, or the \
@@ -204,7 +222,10 @@ fn saturated(e: &Evidence<'_>) -> Option<Verdict> {
 /// The p99 of the send lag and what it may be, nanoseconds, if it is above that.
 fn late(e: &Evidence<'_>) -> Option<(f64, f64)> {
     e.rate_rps?;
-    let lag_ns = e.figures.lag.quantile_ns(0.99)? as f64;
+    // One request may be late by chance: the last but one, where p99 would be the last.
+    let count = e.figures.lag.count() as f64;
+    let share = 0.99_f64.min((count - 1.5) / count).max(0.0);
+    let lag_ns = e.figures.lag.quantile_ns(share)? as f64;
     let median_ns = e.figures.latency.quantile_ns(0.5).unwrap_or(0) as f64;
     let most_ns = LAG_MAX.value * median_ns.max(LAG_REFERENCE_S.value * 1e9);
     (lag_ns > most_ns).then_some((lag_ns, most_ns))
@@ -238,8 +259,17 @@ fn limit(e: &Evidence<'_>) -> Verdict {
         }
         return verdict(Kind::DutBound, reason);
     }
-    let reason = "all that was asked was answered: the other end can do at least this";
-    verdict(Kind::GeneratorBound, reason.to_owned())
+    let reason = match (counts.answered, counts.aborted) {
+        (_, 0) => "all that was asked was answered: the other end can do at least this".to_owned(),
+        (0, _) => "all requests were reset on purpose (--abort): nothing says what the other end \
+                   can do"
+            .to_owned(),
+        (_, aborted) => format!(
+            "all that was asked was answered, but for {aborted} requests that were reset on \
+             purpose (--abort): the other end can do at least this"
+        ),
+    };
+    verdict(Kind::GeneratorBound, reason)
 }
 
 fn closed(e: &Evidence<'_>) -> Verdict {
@@ -262,6 +292,7 @@ fn in_flight(rate_rps: f64, service_ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Times;
 
     /// 1,000 requests, answered in 2 ms each and sent 50 µs late.
     fn figures() -> Figures {
@@ -283,6 +314,7 @@ mod tests {
             service_in_time_ns: 2_000_000,
             think_ns: 0,
             busy_ratio: 0.5,
+            still_ratio: 0.01,
             listen_overflows: 0,
         }
     }
@@ -335,10 +367,13 @@ mod tests {
     #[test]
     fn what_is_reset_on_purpose_needs_no_answer() {
         let mut figures = figures();
-        figures.counts.answered = 0;
-        figures.counts.aborted = 1000;
-        let evidence = Evidence { answered_in_time: 0, ..evidence(&figures) };
-        is(&evidence, Kind::GeneratorBound, "at least this");
+        (figures.counts.answered, figures.counts.aborted) = (900, 100);
+        let some = Evidence { answered_in_time: 900, ..evidence(&figures) };
+        is(&some, Kind::GeneratorBound, "but for 100 requests that were reset");
+        // What nobody waits for says nothing about who would have answered.
+        (figures.counts.answered, figures.counts.aborted) = (0, 1000);
+        let all = Evidence { answered_in_time: 0, ..evidence(&figures) };
+        is(&all, Kind::GeneratorBound, "nothing says what the other end can do");
     }
 
     #[test]
@@ -359,12 +394,20 @@ mod tests {
         let figures = figures();
         let saturated = Kind::GeneratorSaturated;
         is(&Evidence { busy_ratio: 0.96, ..evidence(&figures) }, saturated, "96 %");
+        is(&Evidence { still_ratio: 0.4, rate_rps: None, ..evidence(&figures) }, saturated, "40 %");
         is(&Evidence { listen_overflows: 3, ..evidence(&figures) }, saturated, "3 connections");
         let mut late = figures.clone();
         for _ in 0..11 {
             late.lag.record(30_000_000);
         }
         is(&evidence(&late), saturated, "sent late");
+        let mut few = Figures { lag: Times::default(), ..figures.clone() };
+        for lag_ns in [50_000, 50_000, 50_000, 30_000_000] {
+            few.lag.record(lag_ns);
+        }
+        is(&evidence(&few), Kind::GeneratorBound, "at least this");
+        few.lag.record(30_000_000);
+        is(&evidence(&few), saturated, "sent late");
         // A closed loop has no times at which something was due.
         is(&Evidence { rate_rps: None, ..evidence(&late) }, Kind::DutBound, "closed");
         let mut portless = figures;

@@ -9,8 +9,8 @@ use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use weir_http::codec::{
-    DecodeError, Ending, Event, FIELD_COUNT_MAX, HEAD_BYTES_MAX, RequestDecoder, RequestHead,
-    ResponseDecoder, ResponseHead, Step,
+    DecodeError, Ending, Event, FIELD_COUNT_MAX, HEAD_BYTES_MAX, INTERIM_COUNT_MAX, RequestDecoder,
+    RequestHead, ResponseDecoder, ResponseHead, Step,
 };
 
 /// Responses as servers send them, well and badly; all end with the connection.
@@ -59,6 +59,9 @@ const RESPONSES: &[&str] = &[
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 20",
     "",
     "HTTP/1.1 200 OK\r\nContent-Le",
+    "HTTP/1.1 200 OK\r\nX: folded\r\n  value\r\nContent-Length:\r\n\t5\r\n\r\nhello",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\n folded first: x\r\nContent-Length: 0\r\n\r\n",
     "HTTP/2 200 OK\r\n\r\n",
     "HTTP/1.1 OK\r\n\r\n",
     "HTTP/1.1 099 Low\r\n\r\n",
@@ -177,6 +180,12 @@ fn heads_have_limits() {
     assert_eq!(response(&[&fields(FIELD_COUNT_MAX)], false).end, Ok("complete"));
     let too_many = response(&[&fields(FIELD_COUNT_MAX + 1)], false);
     assert_eq!(too_many.end, Err(DecodeError::HeadTooLarge));
+    for (more, end) in [(0, Ok("complete")), (1, Err(DecodeError::TooManyInterim))] {
+        let interim =
+            "HTTP/1.1 102 Processing\r\n\r\n".repeat(usize::from(INTERIM_COUNT_MAX) + more);
+        let text = interim + RESPONSES[0];
+        assert_eq!(response(&[text.as_bytes()], false).end, end);
+    }
     let start = "HTTP/1.1 204 No Content\r\nX: ";
     for (size, end) in [(0, Ok("complete")), (1, Err(DecodeError::HeadTooLarge))] {
         let value = "y".repeat(HEAD_BYTES_MAX - start.len() - 4 + size);
@@ -213,10 +222,13 @@ fn bytes_that_are_thrown_away_unread_count() {
     assert_eq!(decoder.due_bytes(), 0);
 }
 
-/// What hyper's client makes of a response: status, body, and whether both are complete.
-async fn by_hyper(text: &'static str, method: &'static str) -> (Option<u16>, Vec<u8>, bool) {
+/// What hyper's client makes of a response that comes in pieces: status, body, and whether both are
+/// complete.
+async fn by_hyper(pieces: Vec<Vec<u8>>, method: &str) -> (Option<u16>, Vec<u8>, bool) {
     let (client, mut server) = tokio::io::duplex(1 << 20);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+    let mut builder = http1::Builder::new();
+    builder.allow_obsolete_multiline_headers_in_responses(true);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });
     tokio::spawn(async move {
         let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
@@ -226,7 +238,10 @@ async fn by_hyper(text: &'static str, method: &'static str) -> (Option<u16>, Vec
             request.extend_from_slice(&buffer[..size]);
         }
         // The client may have seen enough before all is written.
-        drop(server.write_all(text.as_bytes()).await);
+        for piece in pieces {
+            drop(server.write_all(&piece).await);
+            tokio::task::yield_now().await;
+        }
     });
     let request = hyper::Request::builder().method(method).uri("/").header("host", "x");
     let sent = sender.send_request(request.body(String::new()).unwrap()).await;
@@ -243,17 +258,22 @@ async fn by_hyper(text: &'static str, method: &'static str) -> (Option<u16>, Vec
 }
 
 #[test]
-fn hyper_sees_the_same() {
+fn hyper_sees_the_same_of_every_cut() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for text in RESPONSES {
         for (method, is_head_request) in [("GET", false), ("HEAD", true)] {
-            let seen = response(&[text.as_bytes()], is_head_request);
-            let ours = (seen.head.map(|head| head.status), seen.body, seen.end == Ok("complete"));
-            let theirs = runtime.block_on(by_hyper(text, method));
-            assert_eq!((ours.0, ours.2), (theirs.0, theirs.2), "{method} {text:?}");
-            // Of a body that is not complete, hyper may not hand out all that it has.
-            assert!(ours.1.starts_with(&theirs.1), "{method} {text:?}");
-            assert!(!ours.2 || ours.1 == theirs.1, "{method} {text:?}");
+            for pieces in cuts(text.as_bytes()) {
+                let seen = response(&pieces, is_head_request);
+                let ours =
+                    (seen.head.map(|head| head.status), seen.body, seen.end == Ok("complete"));
+                let given = pieces.iter().map(|piece| piece.to_vec()).collect();
+                let theirs = runtime.block_on(by_hyper(given, method));
+                let case = format!("{method} {text:?} as {pieces:?}");
+                assert_eq!((ours.0, ours.2), (theirs.0, theirs.2), "{case}");
+                // Of a body that is not complete, hyper may not hand out all that it has.
+                assert!(ours.1.starts_with(&theirs.1), "{case}");
+                assert!(!ours.2 || ours.1 == theirs.1, "{case}");
+            }
         }
     }
 }

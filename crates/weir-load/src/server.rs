@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 use weir_http::served::{Served, Stats};
+use weir_net::counters::{self, CountersError, Netstat};
 
 use crate::crew::{Crew, CrewError, Program};
 use tls::{Certificate, Identity, TlsError};
@@ -60,6 +61,13 @@ pub enum ServerError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Crew(#[from] CrewError),
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+}
+
+/// Connections that a listening socket had no room for.
+fn overflows(network: &mut Netstat) -> Result<u64, CountersError> {
+    Ok(network.read()?.get(counters::LISTEN_OVERFLOWS).copied().unwrap_or(0))
 }
 
 /// What a worker is started with.
@@ -98,6 +106,9 @@ enum Order {
 pub struct Server {
     crew: Crew<Said>,
     addresses: Vec<SocketAddr>,
+    /// The counters of the network namespace that it was started in, and what they said then.
+    network: Netstat,
+    overflows_before: u64,
     /// Workers that wait for the counters of all.
     asking: Vec<usize>,
 }
@@ -124,8 +135,10 @@ impl Server {
                 tls: identity.clone(),
             })
             .collect();
+        let mut network = Netstat::open()?;
+        let overflows_before = overflows(&mut network)?;
         let crew = Crew::start(&options.program, &configs)?;
-        let mut server = Self { crew, addresses, asking: Vec::new() };
+        let mut server = Self { crew, addresses, network, overflows_before, asking: Vec::new() };
         server.hear_all(|said| matches!(said, Said::Listening).then_some(()))?;
         Ok(server)
     }
@@ -192,7 +205,8 @@ impl Server {
         for counts in &counts {
             served.add(counts);
         }
-        Ok(Stats { workers: self.crew.size(), served })
+        let listen_overflows = overflows(&mut self.network)?.saturating_sub(self.overflows_before);
+        Ok(Stats { workers: self.crew.size(), listen_overflows, served })
     }
 
     /// Waits until each worker has said something that `pick` takes.

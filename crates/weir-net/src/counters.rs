@@ -8,7 +8,8 @@
 //! The names of all functions differ, so that their results can be merged into one map.
 
 use std::collections::BTreeMap;
-use std::{fs, io};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _};
 
 use crate::error::describe;
 
@@ -65,6 +66,9 @@ pub fn snmp() -> Result<CounterMap, CountersError> {
     read("snmp", parse_pairs)
 }
 
+/// Connections that listening sockets had no room for, among the counters of [`netstat`].
+pub const LISTEN_OVERFLOWS: &str = "TcpExt.ListenOverflows";
+
 /// `/proc/net/netstat`: extended counters, as `IpExt.InNoRoutes`.
 ///
 /// # Errors
@@ -72,6 +76,39 @@ pub fn snmp() -> Result<CounterMap, CountersError> {
 /// If the file cannot be read or understood.
 pub fn netstat() -> Result<CounterMap, CountersError> {
     read("netstat", parse_pairs)
+}
+
+/// The counters of [`netstat`] of one network namespace, to be read again by any thread.
+#[derive(Debug)]
+pub struct Netstat(File);
+
+impl Netstat {
+    /// Opens those of the calling thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// If there are none.
+    pub fn open() -> Result<Self, CountersError> {
+        let path = format!("{DIRECTORY}/netstat");
+        File::open(&path).map(Self).map_err(|source| CountersError::Read { path, source })
+    }
+
+    /// What they are now.
+    ///
+    /// # Errors
+    ///
+    /// As [`netstat`].
+    pub fn read(&mut self) -> Result<CounterMap, CountersError> {
+        let path = || format!("{DIRECTORY}/netstat");
+        let mut text = String::new();
+        let read = self.0.rewind().and_then(|()| self.0.read_to_string(&mut text));
+        read.map_err(|source| CountersError::Read { path: path(), source })?;
+        parse_pairs(&text).map_err(|(line, reason)| CountersError::Format {
+            path: path(),
+            line,
+            reason,
+        })
+    }
 }
 
 /// `/proc/net/snmp6`: counters of IPv6, ICMPv6 and UDP over IPv6, as `Ip6InDiscards`. `None` if the

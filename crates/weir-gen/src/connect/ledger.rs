@@ -239,6 +239,13 @@ pub fn missing(course: &Course, client: &Counts, server: Option<&Counts>) -> Vec
     found
 }
 
+/// How many connections have come through all of their steps, as far as the client sees them.
+#[must_use]
+pub fn through(course: &Course, client: &Counts) -> u64 {
+    let steps = chains(course, client, None).into_iter().flatten();
+    steps.map(|(_, _, count)| count).min().unwrap_or(0)
+}
+
 /// The steps of a connection as both ends count them, in their order: who counts each, and its
 /// name. Without the part behind its last `_`, that is the name of a count of [`Counts`].
 #[must_use]

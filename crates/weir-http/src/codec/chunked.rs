@@ -8,7 +8,8 @@ use super::{CHUNK_TEXT_BYTES_MAX, DecodeError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
     place: Place,
-    /// Bytes of extensions so far; of trailers, once they begin.
+    /// Bytes of extensions so far, and of blanks and zeros in their place; of trailers, once they
+    /// begin.
     text_bytes: u32,
 }
 
@@ -68,7 +69,14 @@ impl Chunked {
     fn next(&mut self, byte: u8) -> Result<Place, DecodeError> {
         Ok(match (self.place, byte) {
             (Place::Size, _) => Place::Digits(with_digit(0, byte)?),
-            (Place::Digits(size) | Place::Blanks(size), b' ' | b'\t') => Place::Blanks(size),
+            (Place::Digits(size) | Place::Blanks(size), b' ' | b'\t') => {
+                self.count_text()?;
+                Place::Blanks(size)
+            }
+            (Place::Digits(0), b'0') => {
+                self.count_text()?;
+                Place::Digits(0)
+            }
             (Place::Digits(size) | Place::Blanks(size), b';') => Place::Extension(size),
             (Place::Digits(size) | Place::Blanks(size) | Place::Extension(size), b'\r') => {
                 Place::SizeFeed(size)
@@ -168,6 +176,10 @@ mod tests {
         assert!(decode(text(&long).as_bytes()).is_ok());
         let error = decode(text(&(long.clone() + "x")).as_bytes());
         assert_eq!(error, Err(DecodeError::ChunkTextTooLarge));
+        for more in ["0", " "] {
+            let size = format!("0{}\r\n\r\n", more.repeat(long.len() + 1));
+            assert_eq!(decode(size.as_bytes()), Err(DecodeError::ChunkTextTooLarge), "{more:?}");
+        }
         let trailer = format!("0\r\n{long}x\r\n\r\n");
         assert_eq!(decode(trailer.as_bytes()), Err(DecodeError::ChunkTextTooLarge));
     }

@@ -7,7 +7,7 @@ use httparse::{ParserConfig, Response, Status};
 use super::body::Body;
 use super::fields::{Coding, Fields, Length};
 use super::head::HeadBuffer;
-use super::{DecodeError, Event, FIELD_COUNT_MAX, Framing, Step};
+use super::{DecodeError, Event, FIELD_COUNT_MAX, Framing, INTERIM_COUNT_MAX, Step};
 
 /// What the head of a response says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct ResponseDecoder {
     /// The head is complete, and this is what follows.
     body: Option<Body>,
     is_head_request: bool,
+    /// Interim responses before the one that is waited for.
+    interim_count: u8,
     /// A byte of the current response has come.
     has_begun: bool,
 }
@@ -53,6 +55,7 @@ impl ResponseDecoder {
     /// The next response is that to a new request: with method HEAD it has no body.
     pub fn begin(&mut self, is_head_request: bool) {
         self.is_head_request = is_head_request;
+        self.interim_count = 0;
         self.has_begun = false;
     }
 
@@ -81,10 +84,17 @@ impl ResponseDecoder {
             let parse = |bytes: &[u8]| parse(bytes, is_head_request);
             let (used, head) = self.head.feed(&bytes[used_bytes..], parse)?;
             used_bytes += used;
-            // An interim response says that the final one is still to come.
-            if let Some(Parsed::Final(head)) = head {
-                self.body = Some(Body::new(head.framing));
-                return Ok(Step { used_bytes, event: Event::Head(head) });
+            match head {
+                Some(Parsed::Final(head)) => {
+                    self.body = Some(Body::new(head.framing));
+                    return Ok(Step { used_bytes, event: Event::Head(head) });
+                }
+                // The final one is still to come.
+                Some(Parsed::Interim) if self.interim_count < INTERIM_COUNT_MAX => {
+                    self.interim_count += 1;
+                }
+                Some(Parsed::Interim) => return Err(DecodeError::TooManyInterim),
+                None => {}
             }
         }
         Ok(Step { used_bytes, event: Event::More })
@@ -139,11 +149,10 @@ enum Parsed {
 fn parse(bytes: &[u8], is_head_request: bool) -> Result<Option<(Parsed, usize)>, DecodeError> {
     let mut headers = [const { MaybeUninit::uninit() }; FIELD_COUNT_MAX];
     let mut response = Response::new(&mut []);
-    let status = ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        bytes,
-        &mut headers,
-    )?;
+    // A line that goes on with a blank is read as one (RFC 9112, section 5.2).
+    let mut config = ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    let status = config.parse_response_with_uninit_headers(&mut response, bytes, &mut headers)?;
     let Status::Complete(size) = status else { return Ok(None) };
     let (code, minor_version) = (response.code.unwrap_or(0), response.version.unwrap_or(0));
     let parsed = match code {
@@ -156,7 +165,10 @@ fn parse(bytes: &[u8], is_head_request: bool) -> Result<Option<(Parsed, usize)>,
             } else {
                 framing(fields, minor_version)?
             };
-            let keep_alive = fields.persists(minor_version) && framing != Framing::UntilClose;
+            // Of two lengths one is somebody's mistake: what follows may belong to neither.
+            let is_ambiguous = fields.coding != Coding::Absent && fields.length != Length::Absent;
+            let persists = fields.persists(minor_version) && framing != Framing::UntilClose;
+            let keep_alive = persists && !is_ambiguous;
             Parsed::Final(ResponseHead { status: code, keep_alive, framing })
         }
         _ => return Err(DecodeError::Head(httparse::Error::Status)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_http::figures::{Counts, FAILURE_NAMES, Failure};
 use weir_http::served::Served;
-use weir_http::verdict::Kind;
+use weir_http::verdict::{Kind, STILL_MAX};
 use weir_results::accounting::Accounting;
 use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
 use weir_results::record::Check;
@@ -99,6 +99,33 @@ pub(super) fn kept_rate(kind: &str, reason: &str, lag_ns: u64) -> Check {
         false => format!("the client is saturated: {reason}"),
     };
     Check { name: CLIENT.to_owned(), passed, detail }
+}
+
+/// Whether the client stood still while it ran: in a closed loop nothing else shows it.
+pub(super) fn kept_going(still_ratio: f64) -> Check {
+    let passed = still_ratio <= STILL_MAX.value;
+    let detail = match passed {
+        true => format!("the client stood still for {:.1} % of the time", still_ratio * 100.0),
+        false => format!(
+            "the client stood still for {:.0} % of the time: something stopped it, or took its CPU",
+            still_ratio * 100.0
+        ),
+    };
+    Check { name: CLIENT.to_owned(), passed, detail }
+}
+
+/// Whether there was room for all connections at the server: one that comes again a second later is
+/// no delay of the DUT's.
+pub(super) fn had_room(listen_overflows: u64) -> Check {
+    let passed = listen_overflows == 0;
+    let detail = match passed {
+        true => "the server's listening sockets had room for all connections".to_owned(),
+        false => format!(
+            "the server's listening sockets had no room for {listen_overflows} connections: raise \
+             net.core.somaxconn there, or give the server more CPUs"
+        ),
+    };
+    Check { name: "listen-queue".to_owned(), passed, detail }
 }
 
 /// How the counters account for a request; `unfinished` is where those are lost that were under way

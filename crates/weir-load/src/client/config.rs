@@ -211,6 +211,8 @@ pub struct Done {
     /// CPU time in that time, and time for which it waited for a CPU.
     pub ran_ns: u64,
     pub waited_ns: u64,
+    /// Time in that time for which it slept past the moment at which it was to wake.
+    pub still_ns: u64,
     /// The most connections that were open at a time.
     pub open_max: u64,
     /// What was wrong with TLS when it failed first.

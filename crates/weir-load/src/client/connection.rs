@@ -20,6 +20,9 @@ const SKIP_BYTES: usize = 1 << 20;
 /// A body with at least so many bytes left is thrown away in the kernel, not copied.
 const SKIP_FROM_BYTES: u64 = 16 * 1024;
 
+/// Reads of one connection in a row; then it is the turn of others.
+const READS_MAX: u32 = 64;
+
 /// Memory that all connections of a worker share.
 pub(super) struct Buffers {
     read: Vec<u8>,
@@ -46,6 +49,8 @@ pub(super) enum State {
     Securing { has_request: bool },
     /// It is open and has no request.
     Idle,
+    /// Its last request was answered, and the server has yet to close it.
+    Closing,
     /// A request is being sent.
     Sending,
     /// A request was sent.
@@ -66,6 +71,8 @@ pub(super) struct Connection {
     written: usize,
     /// Requests that were answered on it.
     pub(super) served: u32,
+    /// It was open before its request was begun, so that the server may have closed it meanwhile.
+    pub(super) was_idle: bool,
     /// Its request was sent again, on a new connection.
     pub(super) is_retry: bool,
     /// When its request was due, nanoseconds.
@@ -86,10 +93,14 @@ const _: () = assert!(size_of::<Connection>() + size_of::<u32>() <= 256);
 pub(super) enum Outcome {
     /// Nothing yet.
     Pending,
-    /// The answer is complete; whether the connection can be used again.
+    /// Nothing yet, and there may be more to read, for which no event will come.
+    More,
+    /// The answer is complete: whether the connection can be used again, and whether the server
+    /// has closed its side.
     Answered {
         status: u16,
         keep_alive: bool,
+        is_closed: bool,
     },
     /// The server had closed the connection before it saw the request.
     Gone,
@@ -158,15 +169,14 @@ impl Connection {
         self.state = State::Sending;
     }
 
-    /// Requests that were answered on it, of which the last may have been one too many: 0 once the
-    /// answer to the current one has begun.
-    fn served_before(&self) -> u32 {
-        if self.decoder.has_begun() { 0 } else { self.served }
+    /// Whether its end may mean that the server has closed it before it saw the request.
+    fn may_be_gone(&self) -> bool {
+        self.was_idle && !self.decoder.has_begun()
     }
 
     /// Sends what is left of a request; how many bytes were sent.
     pub(super) fn send(&mut self, bytes: &[u8]) -> (u64, Outcome) {
-        let served = self.served_before();
+        let may_be_gone = self.may_be_gone();
         let Some(wire) = &mut self.wire else { return (0, Outcome::Gone) };
         let before = self.written;
         let outcome = loop {
@@ -174,7 +184,7 @@ impl Connection {
                 match wire.flush() {
                     Ok(true) => self.state = State::Waiting,
                     Ok(false) => {}
-                    Err(error) => break broken(&error, served),
+                    Err(error) => break broken(&error, may_be_gone),
                 }
                 break Outcome::Pending;
             }
@@ -182,7 +192,7 @@ impl Connection {
                 Ok(size) => self.written += size,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Outcome::Pending,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break broken(&error, served),
+                Err(error) => break broken(&error, may_be_gone),
             }
         };
         ((self.written - before) as u64, outcome)
@@ -192,8 +202,14 @@ impl Connection {
     /// have closed its side.
     pub(super) fn receive(&mut self, buffers: &mut Buffers, to_end: bool) -> (u64, Outcome) {
         let mut received = 0;
+        let mut reads = 0;
         loop {
-            let served = self.served_before();
+            // What is left once the other end has closed its side has an end.
+            if reads == READS_MAX && !to_end {
+                return (received, Outcome::More);
+            }
+            reads += 1;
+            let may_be_gone = self.may_be_gone();
             let Some(wire) = &mut self.wire else { return (received, Outcome::Gone) };
             let due = self.decoder.due_bytes();
             // The kernel cannot throw away what has to be decrypted.
@@ -204,14 +220,14 @@ impl Connection {
                 wire.read(&mut buffers.read, to_end)
             };
             let (size, is_drained) = match result {
-                Ok((0, _)) => return (received, ended(&mut self.decoder, self.head, served)),
+                Ok((0, _)) => return (received, ended(&mut self.decoder, self.head, may_be_gone)),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return (received, truncated(&mut self.decoder, served));
+                    return (received, truncated(&mut self.decoder, may_be_gone));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return (received, broken(&error, served)),
+                Err(error) => return (received, broken(&error, may_be_gone)),
             };
             received += size as u64;
             let bytes = if skips {
@@ -221,12 +237,14 @@ impl Connection {
                 &buffers.read[..size]
             };
             match decode(&mut self.decoder, &mut self.head, bytes) {
-                Outcome::Answered { status, keep_alive } => {
+                Outcome::Answered { status, keep_alive, .. } => {
                     // What stands behind it, nobody has asked for; the end of the connection may.
                     let more = keep_alive && !to_end && !is_drained;
                     let (extra, is_over) = if more { leftover(wire, buffers) } else { (0, to_end) };
                     let keep_alive = keep_alive && !is_over;
-                    return (received + extra, Outcome::Answered { status, keep_alive });
+                    let is_closed = is_over && extra == 0;
+                    let answered = Outcome::Answered { status, keep_alive, is_closed };
+                    return (received + extra, answered);
                 }
                 Outcome::Pending => {}
                 outcome => return (received, outcome),
@@ -255,31 +273,30 @@ fn leftover(wire: &mut Wire, buffers: &mut Buffers) -> (u64, bool) {
     }
 }
 
-/// What an error of a connection means; one that has served a request may have been closed by the
-/// server while it was idle.
-fn broken(error: &io::Error, served: u32) -> Outcome {
+/// What an error of a connection means, which the server may have closed while it was idle.
+fn broken(error: &io::Error, may_be_gone: bool) -> Outcome {
     match socket::failure(error) {
-        Failure::Reset if served > 0 => Outcome::Gone,
+        Failure::Reset if may_be_gone => Outcome::Gone,
         failure => Outcome::Failed(failure),
     }
 }
 
 /// What the end of a connection means for its request.
-fn ended(decoder: &mut ResponseDecoder, head: Option<ResponseHead>, served: u32) -> Outcome {
+fn ended(decoder: &mut ResponseDecoder, head: Option<ResponseHead>, may_be_gone: bool) -> Outcome {
     match (decoder.end(), head) {
         (Ok(Ending::Done), Some(head)) => {
-            Outcome::Answered { status: head.status, keep_alive: false }
+            Outcome::Answered { status: head.status, keep_alive: false, is_closed: true }
         }
-        (Ok(Ending::Idle), _) if served > 0 => Outcome::Gone,
+        (Ok(Ending::Idle), _) if may_be_gone => Outcome::Gone,
         _ => Outcome::Failed(Failure::Short),
     }
 }
 
 /// The same of one with TLS that ended without saying so: somebody else may have ended it, so that
 /// a body without a length is not whole (RFC 9112 section 9.8).
-fn truncated(decoder: &mut ResponseDecoder, served: u32) -> Outcome {
+fn truncated(decoder: &mut ResponseDecoder, may_be_gone: bool) -> Outcome {
     match decoder.end() {
-        Ok(Ending::Idle) if served > 0 => Outcome::Gone,
+        Ok(Ending::Idle) if may_be_gone => Outcome::Gone,
         _ => Outcome::Failed(Failure::Short),
     }
 }
@@ -296,7 +313,7 @@ fn decode(decoder: &mut ResponseDecoder, head: &mut Option<ResponseHead>, bytes:
                 let Some(head) = *head else { return Outcome::Failed(Failure::Protocol) };
                 // Bytes that nobody has asked for may stand behind it.
                 let keep_alive = head.keep_alive && rest.is_empty();
-                return Outcome::Answered { status: head.status, keep_alive };
+                return Outcome::Answered { status: head.status, keep_alive, is_closed: false };
             }
             Event::More => return Outcome::Pending,
         }
@@ -329,7 +346,7 @@ mod tests {
         loop {
             let (bytes, outcome) = connection.receive(&mut buffers, false);
             all += bytes;
-            if outcome != Outcome::Pending {
+            if !matches!(outcome, Outcome::Pending | Outcome::More) {
                 return (all, outcome);
             }
             std::thread::yield_now();
@@ -355,7 +372,8 @@ mod tests {
                 std::thread::yield_now();
             }
             let (bytes, found) = outcome(&mut connection);
-            assert_eq!(found, Outcome::Answered { status: 200, keep_alive });
+            let answered = Outcome::Answered { status: 200, keep_alive, is_closed: false };
+            assert_eq!(found, answered);
             assert_eq!(bytes, text.len() as u64);
         }
     }
@@ -366,7 +384,7 @@ mod tests {
             [("", Outcome::Gone), ("HTTP/1.1 200", Outcome::Failed(Failure::Reset))]
         {
             let (mut connection, mut server) = pair();
-            connection.served = 1;
+            connection.was_idle = true;
             server.write_all(text.as_bytes()).unwrap();
             let mut buffers = Buffers::default();
             while !text.is_empty() && connection.receive(&mut buffers, false).0 == 0 {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use weir_http::figures::{Counts, Figures, Times};
 use weir_http::pacing::Share;
 use weir_wire::random::splitmix64;
+use weir_wire::units::whole_ns;
 
 use super::config::{Command, Done, Frame, REPORT_NS, Stand, WorkerConfig};
 use super::timeline::Timeline;
@@ -137,7 +138,15 @@ impl PoolMeasured {
             .iter()
             .map(|worker| (worker.ran_ns + worker.waited_ns) as f64 / worker.run_ns.max(1) as f64)
     }
+
+    /// The share of the run for which each worker slept past the moment at which it was to wake.
+    pub fn still_ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        self.workers.iter().map(|worker| worker.still_ns as f64 / worker.run_ns.max(1) as f64)
+    }
 }
+
+/// How long a worker may be silent while connections are opened.
+const SILENCE_MAX: Duration = STOP_MAX;
 
 /// Runs a job to its end, or until `is_stopped` says so: no more requests are due then, and those
 /// that were have a moment to be answered. `tell` is told at each interval where it is.
@@ -151,7 +160,7 @@ pub fn run(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Measured, RunError> {
     let begin_ns = now_ns();
-    let interval_ns = weir_wire::units::whole_ns(job.interval).max(1);
+    let interval_ns = whole_ns(job.interval).max(1);
     let configs = (0..).zip(&job.pools).flat_map(configs);
     // Workers report several times between two looks, and at every look.
     let report_ns = interval_ns.div_ceil(interval_ns.div_ceil(REPORT_NS));
@@ -181,10 +190,13 @@ pub fn run(
             return manager.stop(Duration::from_nanos(now_ns() - begin_ns));
         }
         manager.hear()?;
+        if manager.lost() > 0 {
+            return Err(RunError::Silent(manager.lost()));
+        }
     }
     let opening = Duration::from_nanos(now_ns() - begin_ns);
     let at_ns = now_ns() + BEGIN_AFTER_NS;
-    let end_ns = at_ns + weir_wire::units::whole_ns(job.duration);
+    let end_ns = at_ns + whole_ns(job.duration);
     manager.crew.send_all(&Command::Begin { at_ns, end_ns })?;
     manager.run_ns = Some((at_ns, end_ns));
     manager.next_look_ns = at_ns + interval_ns;
@@ -309,6 +321,12 @@ impl Manager<'_> {
     /// Workers that have not said what they measured.
     fn silent(&self) -> usize {
         self.done.iter().filter(|done| done.is_none()).count()
+    }
+
+    /// Workers that do not say any more where they stand.
+    fn lost(&self) -> usize {
+        let is_lost = |at_ns: u64| now_ns().saturating_sub(at_ns) > whole_ns(SILENCE_MAX);
+        self.stands.iter().filter(|(at_ns, _)| is_lost((*at_ns).max(self.begin_ns))).count()
     }
 
     fn measured(self, opening: Duration, is_stopped: bool) -> Measured {

@@ -34,6 +34,10 @@ use queues::Queues;
 const GRAIN_NS: u64 = 50_000;
 /// How often is looked for requests that take too long.
 const SWEEP_NS: u64 = 100_000_000;
+/// A worker that wakes later than this after the moment at which it was to wake stood still.
+const STILL_FROM_NS: u64 = 10_000_000;
+/// A server that was asked to close a connection has so long; then the client closes it.
+const CLOSING_NS: u64 = 1_000_000_000;
 /// A connection that failed is used again after this time.
 const PAUSE_NS: u64 = 100_000_000;
 /// Events that are dealt with before it is looked for what is due.
@@ -192,6 +196,7 @@ impl Worker {
     fn turn(&mut self, events: &mut Events) -> io::Result<()> {
         let now = now_ns();
         let wake_ns = self.wake_ns();
+        self.note_still(now.saturating_sub(self.next_sweep_ns));
         let timeout = if wake_ns <= now {
             Some(std::time::Duration::ZERO)
         } else {
@@ -204,6 +209,7 @@ impl Worker {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
+        self.note_still(now_ns().saturating_sub(self.next_sweep_ns.max(now)));
         for event in &*events {
             match event.token() {
                 TIMER => {}
@@ -214,6 +220,13 @@ impl Worker {
             }
         }
         self.tick()
+    }
+
+    /// It woke so much later than it was to look for what takes too long, which it does regularly.
+    fn note_still(&mut self, late_ns: u64) {
+        if late_ns >= STILL_FROM_NS && matches!(self.phase, Phase::Running { .. }) {
+            self.done.still_ns += late_ns;
+        }
     }
 
     /// Whether it has said what it measured.
@@ -306,6 +319,9 @@ impl Worker {
         if self.has_said() {
             return Ok(());
         }
+        for id in std::mem::take(&mut self.queues.unread) {
+            self.arrived(id, false);
+        }
         self.use_freed();
         if now >= self.next_sweep_ns {
             self.next_sweep_ns = now + SWEEP_NS;
@@ -353,12 +369,12 @@ impl Worker {
 
     /// Begins every request that is due.
     fn send_due(&mut self, begin_ns: u64, end_ns: u64) {
+        // What is due meanwhile has to wait until answers were looked at.
+        let until_ns = now_ns().min(end_ns - 1).saturating_sub(begin_ns);
         loop {
             let Some(sending) = &mut self.sending else { return };
-            let now = now_ns();
-            let until_ns = now.min(end_ns - 1).saturating_sub(begin_ns);
             let Some(due_ns) = sending.take_due(until_ns) else { return };
-            let due_ns = begin_ns + due_ns;
+            let (now, due_ns) = (now_ns(), begin_ns + due_ns);
             let figures = &mut self.done.figures;
             figures.counts.due += 1;
             figures.lag.record(now.saturating_sub(due_ns));
@@ -453,6 +469,7 @@ impl Worker {
         self.in_flight += 1;
         let connection = &mut self.connections[id as usize];
         connection.request = request;
+        connection.was_idle = connection.is_open();
         connection.is_retry = false;
         connection.due_ns = due_ns;
         connection.begun_ns = now;
@@ -615,6 +632,11 @@ impl Worker {
         let connection = &mut self.connections[id as usize];
         match connection.state {
             State::Closed | State::Opening { .. } | State::Securing { .. } => {}
+            State::Closing if has_ended => {
+                self.close(id, false);
+                self.release(id);
+            }
+            State::Closing => {}
             State::Idle => {
                 let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
                 let counts = &mut self.done.figures.counts;
@@ -639,13 +661,16 @@ impl Worker {
     fn conclude(&mut self, id: u32, outcome: Outcome) {
         match outcome {
             Outcome::Pending => {}
-            Outcome::Answered { status, keep_alive } => self.answered(id, status, keep_alive),
+            Outcome::More => self.queues.unread.push(id),
+            Outcome::Answered { status, keep_alive, is_closed } => {
+                self.answered(id, status, keep_alive, is_closed);
+            }
             Outcome::Gone => self.gone(id),
             Outcome::Failed(failure) => self.failed(id, failure),
         }
     }
 
-    fn answered(&mut self, id: u32, status: u16, keep_alive: bool) {
+    fn answered(&mut self, id: u32, status: u16, keep_alive: bool, is_closed: bool) {
         let now = now_ns();
         let connection = &mut self.connections[id as usize];
         let Figures { counts, latency, service, .. } = &mut self.done.figures;
@@ -667,6 +692,11 @@ impl Worker {
         connection.served = connection.served.saturating_add(1);
         if keep_alive && !is_last && !is_early {
             connection.state = State::Idle;
+        } else if is_last && !is_early && !is_closed && self.config.close == Close::Fin {
+            // Whoever closes first keeps the port for a minute (TIME-WAIT): it was asked to.
+            connection.state = State::Closing;
+            connection.begun_ns = now;
+            return;
         } else {
             self.close(id, self.config.close == Close::Rst);
         }
@@ -680,7 +710,8 @@ impl Worker {
             return self.failed(id, Failure::Short);
         }
         self.close(id, false);
-        self.connections[id as usize].is_retry = true;
+        let connection = &mut self.connections[id as usize];
+        (connection.is_retry, connection.was_idle) = (true, false);
         self.done.figures.counts.retried += 1;
         self.open(id, true);
     }
@@ -708,6 +739,14 @@ impl Worker {
             let connection = &self.connections[id];
             let since_ns = match connection.state {
                 State::Closed | State::Idle => continue,
+                State::Closing => {
+                    if now.saturating_sub(connection.begun_ns) >= CLOSING_NS {
+                        let number = u32::try_from(id).unwrap_or(u32::MAX);
+                        self.close(number, false);
+                        self.release(number);
+                    }
+                    continue;
+                }
                 State::Opening { has_request } | State::Securing { has_request }
                     if !has_request =>
                 {

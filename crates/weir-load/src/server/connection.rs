@@ -20,6 +20,8 @@ use crate::wire::Wire;
 /// How long is read on behind the answer to a request that is none, so that the client gets it
 /// before a reset (RFC 9112, section 9.6).
 const DRAIN: Duration = Duration::from_secs(1);
+/// Reads of one connection in a row; then it is the turn of others.
+const READS_MAX: u32 = 64;
 /// So many writing calls in a row; then it is the turn of others.
 const WRITES_MAX: usize = 64;
 
@@ -149,12 +151,23 @@ impl Connection {
 
     /// Does all that can be done now.
     pub(super) fn drive(&mut self, shared: &mut Shared) -> Fate {
+        let mut reads = 0;
         loop {
             let turn = match self.stage {
                 Stage::Securing => self.secure(shared),
                 Stage::Waiting => Turn::Wait,
                 Stage::Writing(_) => self.go_on_writing(shared),
-                Stage::Reading | Stage::Draining => self.read(shared),
+                // Others have their turn; nobody waits for what is sent behind an answer.
+                Stage::Draining if reads == READS_MAX => Turn::Close(Closing::Server),
+                Stage::Reading if reads == READS_MAX => {
+                    // The kernel may have more, so that no event would follow.
+                    self.wait = shared.wake_after(Duration::ZERO, self.key);
+                    Turn::Wait
+                }
+                Stage::Reading | Stage::Draining => {
+                    reads += 1;
+                    self.read(shared)
+                }
             };
             match turn {
                 Turn::Again => {}

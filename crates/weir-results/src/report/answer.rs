@@ -409,6 +409,12 @@ pub(super) fn ministat(report: &Report<'_>) -> Vec<(String, String)> {
     blocks
 }
 
+/// Whether the links are cables between machines.
+fn has_wires(report: &Report<'_>) -> bool {
+    let kind = report.data.environment.pointer("/testbed/kind");
+    kind.and_then(serde_json::Value::as_str) == Some("hosts")
+}
+
 /// What the figures are and how they are compared, for every report.
 pub(super) fn method(report: &Report<'_>) -> String {
     let times = report.data.cells.first().map(|(r, _)| &r.times);
@@ -452,6 +458,10 @@ pub(super) fn method(report: &Report<'_>) -> String {
              the end (the check `held`); of others it is not known how many they still had. \
              Nothing is sent again: a lost packet is a lost connection. 1 kconn is 1,000 \
              connections."
+        }
+        Unit::Rps if has_wires(report) => {
+            " Requests go over TCP of the two ends' kernels, with the segmentation offload that \
+             each machine has. 1 kreq is 1,000 requests."
         }
         Unit::Rps => {
             " Requests go over TCP of the two ends' kernels, which have no segmentation offload, \

@@ -126,6 +126,10 @@ pub(crate) struct ClientArgs {
     /// [default: 128, as that of `weir connect serve`].
     #[arg(long, value_name = "BYTES", value_parser = reply_bytes)]
     reply: Option<u16>,
+    /// How long answers are waited for once nothing more is sent; no longer than anything is
+    /// missing.
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "3s")]
+    pub(crate) drain: Duration,
     /// Send a SYN again that nobody answers, up to this many times, 0 to 4: after 1, 3, 7 and 15
     /// seconds. Nothing else is sent again [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=4))]

@@ -2,11 +2,12 @@
 //!
 //! It measures nothing itself: it reads counters, once a second and at the end.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weir_gen::connect::Client;
-use weir_gen::connect::ledger::Counts;
+use weir_gen::connect::ledger::{self, Counts, Course};
 use weir_machine::cancel::Cancel;
 
 use super::plan::{self, Plan};
@@ -17,10 +18,8 @@ use crate::{lab, progress, signals};
 
 /// How often is looked whether a run has ended by itself.
 const POLL: Duration = Duration::from_millis(20);
-/// When no counter has moved for this long, no answer is under way any more.
+/// When nothing is missing and no counter has moved for this long, nothing more is under way.
 const QUIET: Duration = Duration::from_millis(200);
-/// No longer is waited for that.
-const SETTLE_MAX: Duration = Duration::from_secs(3);
 
 pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     lab::require_root("weir connect", "loads BPF programs (CAP_BPF and CAP_NET_ADMIN)")?;
@@ -36,7 +35,7 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     let watched = watch(args, &plan, &mut client, &cancel);
     let report = client.stop()?;
     let Watched { ended_by, concurrent_max, opening } = watched?;
-    let counts = settled(&client)?;
+    let counts = settled(&client, &plan.course, args.drain)?;
     let run = Run { plan: &plan, report: &report, counts, concurrent_max, opening, ended_by };
     ClientResult::new(&run, client.latency_ns()?).show(args.json.json)?;
     Ok(cancel.signal().map_or(Outcome::Done, Outcome::Signal))
@@ -64,10 +63,11 @@ fn watch(
     let mut lines = Progress::new(args.json.json);
     let mut watched = Watched { ended_by: "count", concurrent_max: 0, opening: Duration::ZERO };
     let mut opened = 0;
+    let mut established = Established::default();
     loop {
         let now = Instant::now();
         let (counters, sent) = client.counters()?;
-        let held = sent.syns.offered_packets.saturating_sub(sent.ends.offered_packets);
+        let held = established.within(plan.config.hold, now, counters.established);
         watched.concurrent_max = held.max(watched.concurrent_max);
         if sent.syns.offered_packets > opened {
             (opened, watched.opening) = (sent.syns.offered_packets, now - begin);
@@ -93,12 +93,32 @@ fn watch(
     }
 }
 
-/// The counts when nothing is under way any more.
-fn settled(client: &Client) -> anyhow::Result<Counts> {
+/// How many connections had been established at some times.
+#[derive(Default)]
+struct Established(VecDeque<(Instant, u64)>);
+
+impl Established {
+    /// With how many there are now: those that were established within the last `hold`, after which
+    /// each is ended.
+    fn within(&mut self, hold: Duration, now: Instant, count: u64) -> u64 {
+        self.0.push_back((now, count));
+        while self.0.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= hold) {
+            self.0.pop_front();
+        }
+        let is_over = |(at, _): &&(Instant, u64)| now.duration_since(*at) >= hold;
+        count - self.0.front().filter(is_over).map_or(0, |(_, before)| *before)
+    }
+}
+
+/// The counts when nothing is under way any more, or after so long.
+fn settled(client: &Client, course: &Course, drain: Duration) -> anyhow::Result<Counts> {
     let begin = Instant::now();
     let mut counts = Counts::from(client.counters()?.0);
     let mut since = begin;
-    while since.elapsed() < QUIET && begin.elapsed() < SETTLE_MAX {
+    while begin.elapsed() < drain {
+        if since.elapsed() >= QUIET && ledger::missing(course, &counts, None).is_empty() {
+            break;
+        }
         std::thread::sleep(POLL);
         let now = Counts::from(client.counters()?.0);
         if now != counts {

@@ -121,6 +121,9 @@ pub(super) struct ClientResult {
     requested_cps: Option<f64>,
     duration_ns: u64,
     opened_cps: f64,
+    /// Connections that came through all of their steps, as the client sees them.
+    through: u64,
+    through_cps: f64,
     /// How often a SYN is sent again that nobody answers; `counts` says how many were.
     retries: u8,
     ledger: Ledger,
@@ -150,6 +153,7 @@ impl ClientResult {
         let is_paced = requested_cps.is_some();
         // The threads go on after the last SYN, for what is held or may have to be sent again.
         let goes_on = is_held || plan.config.retries > 0;
+        let through = ledger::through(&plan.course, counts);
         let opening = Some(run.opening).filter(|time| goes_on && !time.is_zero());
         Self {
             kind: CLIENT_TOTALS,
@@ -163,6 +167,8 @@ impl ClientResult {
             requested_cps,
             duration_ns: nanoseconds(report.duration),
             opened_cps: per_second(opened, opening.unwrap_or(report.duration)),
+            through,
+            through_cps: per_second(through, opening.unwrap_or(report.duration)),
             retries: plan.config.retries,
             ledger: Ledger::new(counts, None),
             missing: ledger::missing(&plan.course, counts, None),
@@ -175,7 +181,7 @@ impl ClientResult {
             stall_lost_ns: is_paced.then_some(report.sent.syns.stall_lost_ns),
             concurrent: plan.concurrent,
             concurrent_max: is_held.then_some(run.concurrent_max),
-            left_held: is_held.then_some(opened.saturating_sub(ended)),
+            left_held: is_held.then_some(opened.saturating_sub(ended).min(counts.established)),
         }
     }
 
@@ -189,7 +195,9 @@ impl ClientResult {
             _ => counted(self.counts.retry, "SYN"),
         };
         let mut text = format!(
-            "{} connections/s for {:.3} s, requested {}; {again} sent again\n",
+            "{} connections/s came through, {}/s were opened for {:.3} s, requested {}; {again} \
+             sent again\n",
+            format_rate(self.through_cps),
             format_rate(self.opened_cps),
             Duration::from_nanos(self.duration_ns).as_secs_f64(),
             self.requested,

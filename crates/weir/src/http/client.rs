@@ -64,7 +64,7 @@ fn network() -> anyhow::Result<Network> {
     let counted = counters::netstat()?;
     let of = |name: &str| counted.get(name).copied().unwrap_or(0);
     Ok(Network {
-        listen_overflows: of("TcpExt.ListenOverflows"),
+        listen_overflows: of(counters::LISTEN_OVERFLOWS),
         syn_retransmits: of("TcpExt.TCPSynRetrans"),
     })
 }

@@ -126,7 +126,7 @@ impl Report {
             self.requests_rps,
             format_count(served.open)
         );
-        for (name, count) in troubles(served) {
+        for (name, count) in troubles(&self.stats) {
             if count > 0 {
                 text += &format!(", {name} {}", format_count(count));
             }
@@ -154,7 +154,7 @@ impl Report {
             ("of them bodies", served.body_received_bytes),
             ("bytes sent", served.sent_bytes),
         ];
-        for (name, count) in rows.into_iter().chain(troubles(served)) {
+        for (name, count) in rows.into_iter().chain(troubles(&self.stats)) {
             if count > 0 {
                 text += &format!("  {name:<22}{:>20}\n", format_count(count));
             }
@@ -166,7 +166,8 @@ impl Report {
 }
 
 /// What there would be none of if all went well.
-fn troubles(served: &Served) -> [(&'static str, u64); 7] {
+fn troubles(stats: &Stats) -> [(&'static str, u64); 8] {
+    let served = &stats.served;
     [
         ("failed handshakes", served.handshakes_failed),
         ("responses 4xx", served.responses_4xx),
@@ -175,5 +176,6 @@ fn troubles(served: &Served) -> [(&'static str, u64); 7] {
         ("closed early", served.closed_early),
         ("reset", served.reset),
         ("accept stalls", served.accept_stalls),
+        ("listen overflows", stats.listen_overflows),
     ]
 }

@@ -217,6 +217,8 @@ impl Network {
 #[derive(Debug, Serialize)]
 struct WorkerResult {
     busy_ratio: f64,
+    /// The share of the run for which it slept past the moment at which it was to wake.
+    still_ratio: f64,
     cpu_time_ns: u64,
     answered: u64,
 }
@@ -337,11 +339,14 @@ impl PoolResult {
             service_in_time_ns: measured.service_in_time_ns(),
             think_ns,
             busy_ratio,
+            still_ratio: measured.still_ratios().fold(0.0, f64::max),
             listen_overflows: network.listen_overflows,
         });
-        let workers = measured.workers.iter().zip(measured.busy_ratios());
-        let workers = workers.map(|(worker, busy_ratio)| WorkerResult {
+        let ratios = measured.busy_ratios().zip(measured.still_ratios());
+        let workers = measured.workers.iter().zip(ratios);
+        let workers = workers.map(|(worker, (busy_ratio, still_ratio))| WorkerResult {
             busy_ratio,
+            still_ratio,
             cpu_time_ns: worker.ran_ns,
             answered: worker.figures.counts.answered,
         });

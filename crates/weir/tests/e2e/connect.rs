@@ -253,11 +253,58 @@ fn a_real_listener_serves_the_client() {
         assert_eq!(result["counts"]["stranger"], 60);
         assert_eq!(result["reply_ns"]["count"], 60, "a real stack echoes the time");
     }
-    // Nobody listens there: that is no loss.
+    // Nobody listens there: that is no loss, and nothing is held.
     let flows = ["--src", "198.18.0.1-198.18.0.99", "--dst", "10.2.0.2:81"];
-    let result = network.connect(&flows, &["--count", "20", "--rate", "200"]);
-    assert_eq!(result["unexpected"]["refused"], 20, "{result:#}");
+    let held = ["--hold", "100ms", "--close", "rst"];
+    for options in [&[][..], &held] {
+        let options = [&["--count", "20", "--rate", "200"], options].concat();
+        let result = network.connect(&flows, &options);
+        assert_eq!(result["unexpected"]["refused"], 20, "{result:#}");
+        assert_eq!(result["missing"], Value::Array(Vec::new()), "{result:#}");
+        assert_eq!((&result["through"], &result["opened_cps"].is_f64()), (&0.into(), &true));
+        let held = result["concurrent_max"].as_u64();
+        assert_eq!(held, options.contains(&"--hold").then_some(0), "{result:#}");
+    }
+}
+
+#[test]
+fn answers_are_waited_for_as_long_as_the_drain() {
+    let test = "answers_are_waited_for_as_long_as_the_drain";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let network = Network::new();
+    let address: SocketAddr = "10.2.0.2:80".parse().expect("an address");
+    let bind = || TcpListener::bind(address);
+    let listener = network.server.run(bind).expect("entered").expect("bound");
+    let server = thread::spawn(move || {
+        let mut streams = Vec::new();
+        for stream in listener.incoming().take(40) {
+            let mut stream = stream.expect("accepted");
+            stream.set_read_timeout(Some(PATIENCE)).expect("set");
+            stream.read_exact(&mut [0; 64]).expect("a request of 64 bytes");
+            streams.push(stream);
+            // All of the first run are answered long after the last was sent; nobody is, later.
+            if streams.len() == 20 {
+                thread::sleep(Duration::from_millis(900));
+                streams.drain(..).for_each(|mut stream| {
+                    stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").expect("written");
+                });
+            }
+        }
+        streams
+    });
+    let flows = ["--src", "198.18.0.1-198.18.0.99", "--dst", "10.2.0.2"];
+    let options = ["--count", "20", "--rate", "1k", "--drain", "60s"];
+    let result = network.connect(&flows, &options);
     assert_eq!(result["missing"], Value::Array(Vec::new()), "{result:#}");
+    assert_eq!(result["through"], 20, "{result:#}");
+    let options = ["--count", "20", "--rate", "1k", "--drain", "300ms", "--skip", "20"];
+    let result = network.connect(&flows, &options);
+    assert_eq!(result["missing"][0]["count"], 20, "{result:#}");
+    assert_eq!(result["through"], 0, "{result:#}");
+    drop(server.join().expect("it served"));
 }
 
 #[test]

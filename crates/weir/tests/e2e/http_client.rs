@@ -233,6 +233,24 @@ fn a_stall_shows_in_the_latency_and_not_in_the_service_time() {
 }
 
 #[test]
+fn a_connection_that_was_never_used_may_be_closed_meanwhile_too() {
+    if !can_run_lab("a_connection_that_was_never_used_may_be_closed_meanwhile_too") {
+        return;
+    }
+    let bed = Bed::new();
+    let count = AtomicU64::new(0);
+    let _server = serve_by(&bed, move |mut stream| {
+        // The first four have waited for long enough when their requests come.
+        let is_over = count.fetch_add(1, Ordering::Relaxed) < 4;
+        while read_request(&mut stream) && !is_over && stream.write_all(REPLY).is_ok() {}
+    });
+    let words = ["--rate", "100", "--duration", "500ms", "--connections", "4"];
+    let result = bed::last_object(&bed.client(&url("/"), &words));
+    assert_eq!(number(&result, "/counts/answered"), 50, "{result:#}");
+    assert_eq!(number(&result, "/counts/retried"), 4, "{result:#}");
+}
+
+#[test]
 fn a_connection_that_the_server_closes_while_idle_costs_no_request() {
     if !can_run_lab("a_connection_that_the_server_closes_while_idle_costs_no_request") {
         return;
@@ -367,22 +385,50 @@ fn a_stopped_worker_saturates_the_generator() {
     }
     let bed = Bed::new();
     let serving = bed.serve(&["--workers", "1"]);
-    let words = ["--rate", "500", "--duration", "3s", "--progress"];
-    let mut child = bed.start(&url("/b/1"), &words);
-    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
-    bed::wait_for(&mut said, "answered,");
-    let worker = *bed::children(child.id()).first().expect("a worker");
-    signal(worker, Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(500));
-    signal(worker, Signal::SIGCONT);
-    // It must not wait for somebody to read what it says.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    let output = child.wait_with_output().expect("it ended");
-    assert_exit(&output, 0);
-    let result = bed::last_object(&output);
-    adds_up(&result);
-    assert_eq!(number(&result, "/counts/due"), 1500, "{result:#}");
-    assert_eq!(result["verdict"]["kind"], "generator-saturated", "{result:#}");
+    let open = ["--rate", "500", "--duration", "3s", "--progress"];
+    // Without a rate nothing was due while it stood still.
+    let closed = ["--connections", "4", "--duration", "3s", "--progress"];
+    for (words, due) in [(open, Some(1500)), (closed, None)] {
+        let mut child = bed.start(&url("/b/1"), &words);
+        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        bed::wait_for(&mut said, "answered,");
+        let worker = *bed::children(child.id()).first().expect("a worker");
+        signal(worker, Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(800));
+        signal(worker, Signal::SIGCONT);
+        // It must not wait for somebody to read what it says.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let output = child.wait_with_output().expect("it ended");
+        assert_exit(&output, 0);
+        let result = bed::last_object(&output);
+        adds_up(&result);
+        assert!(due.is_none_or(|due| number(&result, "/counts/due") == due), "{result:#}");
+        assert_eq!(result["verdict"]["kind"], "generator-saturated", "{result:#}");
+        let still_ratio = result["workers"][0]["still_ratio"].as_f64().expect("a number");
+        assert!(still_ratio > 0.1, "{result:#}");
+    }
+    drop(serving.end());
+}
+
+#[test]
+fn the_server_that_was_asked_to_close_keeps_the_ports() {
+    if !can_run_lab("the_server_that_was_asked_to_close_keeps_the_ports") {
+        return;
+    }
+    let bed = Bed::new();
+    let serving = bed.serve(&["--workers", "1"]);
+    let words = ["--connections", "4", "--close", "fin", "--rate", "500", "--duration", "1s"];
+    let result = bed::last_object(&bed.client(&url("/b/1"), &words));
+    assert_eq!(number(&result, "/counts/answered"), 500, "{result:#}");
+    // State 06 is TIME-WAIT.
+    let waiting = |mut command: std::process::Command| {
+        let text = stdout(&command.output().expect("ip runs"));
+        text.lines().filter(|line| line.split_whitespace().nth(3) == Some("06")).count()
+    };
+    let list = ["cat", "/proc/net/tcp"];
+    let (here, there) = (waiting(bed.beside_client(&list)), waiting(bed.beside_server(&list)));
+    // A run of another test may take the CPU for longer than a server may take to close.
+    assert!(here < 25 && there > 475, "{here} at the client, {there} at the server");
     drop(serving.end());
 }
 

@@ -52,6 +52,12 @@ struct Said {
     latency_ns: Option<Quantiles>,
     lag_ns: Option<Quantiles>,
     verdict: Judged,
+    workers: Vec<Worker>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Worker {
+    still_ratio: f64,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -87,8 +93,9 @@ pub(super) struct Requests {
     runs: u32,
     /// What all runs before have counted.
     before: Counts,
-    /// What the server had answered when the last run was over.
-    served: u64,
+    /// What the server had answered when the last run was over, and how many connections it had had
+    /// no room for.
+    served: (u64, u64),
     /// How long the good answers of the last run took.
     delays: Delays,
     /// Of the last run.
@@ -160,7 +167,7 @@ impl Requests {
             has_rate: false,
             runs: 0,
             before: Counts::default(),
-            served: 0,
+            served: (0, 0),
             delays: Delays::default(),
             checks: Vec::new(),
             last_ns: Cell::new(0),
@@ -211,8 +218,9 @@ impl Requests {
         self.http.keepalive == Some(1)
     }
 
-    /// What the server has answered below status 300 by now.
-    fn answered_by_server(&mut self) -> Result<u64, TestbedError> {
+    /// What the server has answered below status 300 by now, and how many connections it had no
+    /// room for.
+    fn answered_by_server(&mut self) -> Result<(u64, u64), TestbedError> {
         let asked = feed::asked_now();
         let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
         let waited = self.server.wait(LINE_PATIENCE, &self.cancel, "said nothing more", answers);
@@ -220,7 +228,8 @@ impl Requests {
             return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
         }
         waited?;
-        Ok(parsed::<Stats>(&self.server)?.served.responses_2xx)
+        let stats = parsed::<Stats>(&self.server)?;
+        Ok((stats.served.responses_2xx, stats.listen_overflows))
     }
 
     fn reading_of(&self, Arrived { count, .. }: Arrived, before: &Counts) -> Reading {
@@ -289,13 +298,22 @@ impl Pair for Requests {
         let said: Said = parsed(&client)?;
         let served = self.answered_by_server()?;
         let answered = said.counts.answered;
-        self.checks = vec![requests::both_ends(answered, served - self.served)];
-        if self.has_rate {
-            let lag_ns = said.lag_ns.as_ref().map_or(0, |lag| lag.p99);
-            let Judged { kind, reason } = &said.verdict;
-            self.checks.push(requests::kept_rate(kind, reason, lag_ns));
-        }
-        self.served = served;
+        let before = std::mem::replace(&mut self.served, served);
+        self.checks = vec![
+            requests::both_ends(answered, served.0 - before.0),
+            requests::had_room(served.1 - before.1),
+            match self.has_rate {
+                true => {
+                    let lag_ns = said.lag_ns.as_ref().map_or(0, |lag| lag.p99);
+                    let Judged { kind, reason } = &said.verdict;
+                    requests::kept_rate(kind, reason, lag_ns)
+                }
+                false => {
+                    let ratios = said.workers.iter().map(|worker| worker.still_ratio);
+                    requests::kept_going(ratios.fold(0.0, f64::max))
+                }
+            },
+        ];
         self.before.add(&said.counts);
         self.before.open = 0;
         self.delays = said.latency_ns.map(delays).unwrap_or_default();

@@ -65,9 +65,10 @@ pub(super) struct HttpEnds {
     latency: Times,
     /// Of the last run.
     checks: Vec<Check>,
-    /// Of the run: its rate, if it has one, and what the server had answered before.
+    /// Of the run: its rate, if it has one, and what the server had answered before, and how many
+    /// connections it had had no room for.
     rate_rps: Option<f64>,
-    served_before: u64,
+    before_run: (u64, u64),
     /// When that was last read, ns.
     last_ns: Cell<u64>,
     /// Why a worker has ended, where that was seen first.
@@ -118,15 +119,16 @@ impl HttpEnds {
             latency: Times::default(),
             checks: Vec::new(),
             rate_rps: None,
-            served_before: 0,
+            before_run: (0, 0),
             last_ns: Cell::new(0),
             failed: RefCell::new(None),
         })
     }
 
-    /// What the server has answered below status 300.
-    fn served(&self) -> Result<u64, TestbedError> {
-        Ok(self.server.borrow_mut().stats().map_err(TestbedError::new)?.served.responses_2xx)
+    /// What the server has answered below status 300, and how many connections it had no room for.
+    fn served(&self) -> Result<(u64, u64), TestbedError> {
+        let stats = self.server.borrow_mut().stats().map_err(TestbedError::new)?;
+        Ok((stats.served.responses_2xx, stats.listen_overflows))
     }
 
     /// What the client has counted in all runs, and when.
@@ -247,7 +249,7 @@ impl Pair for HttpEnds {
             pool.config.timeout_ns = whole_ns(PROBE_TIMEOUT);
             pool.workers = 1;
         }
-        self.served_before = self.served()?;
+        self.before_run = self.served()?;
         let (program, cancel) = (&self.program, &self.cancel);
         let is_stopped = || cancel.signal().is_some();
         let start = || Running::start(program, &pool, duration, &is_stopped);
@@ -273,9 +275,17 @@ impl Pair for HttpEnds {
             return Err(error);
         }
         let measured = running.into_inner().end().map_err(TestbedError::new)?;
-        let served = self.served()?.saturating_sub(self.served_before);
-        self.checks = vec![requests::both_ends(measured.figures.counts.answered, served)];
-        self.checks.extend(self.rate_rps.map(|rate_rps| kept_rate(&measured, rate_rps)));
+        let (served, overflows) = self.served()?;
+        let (served_before, overflows_before) = self.before_run;
+        let answered = measured.figures.counts.answered;
+        self.checks = vec![
+            requests::both_ends(answered, served.saturating_sub(served_before)),
+            requests::had_room(overflows.saturating_sub(overflows_before)),
+            match self.rate_rps {
+                Some(rate_rps) => kept_rate(&measured, rate_rps),
+                None => requests::kept_going(measured.still_ratios().fold(0.0, f64::max)),
+            },
+        ];
         self.before.add(&measured.figures.counts);
         self.latency = measured.figures.latency;
         Ok(())
@@ -339,6 +349,8 @@ fn kept_rate(measured: &PoolMeasured, rate_rps: f64) -> Check {
         service_in_time_ns: measured.service_in_time_ns(),
         think_ns: 0,
         busy_ratio: measured.busy_ratios().fold(0.0, f64::max),
+        still_ratio: measured.still_ratios().fold(0.0, f64::max),
+        // Those of the server's, which is elsewhere, are a check of their own.
         listen_overflows: 0,
     });
     let lag_ns = measured.figures.lag.quantile_ns(0.99).unwrap_or(0);

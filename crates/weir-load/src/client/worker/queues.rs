@@ -14,6 +14,8 @@ pub(super) struct Queues {
     pub(super) idle: VecDeque<u32>,
     /// Connections that have just lost theirs.
     pub(super) freed: VecDeque<u32>,
+    /// Connections on which there may be more to read.
+    pub(super) unread: Vec<u32>,
     /// When the requests were due that wait for a connection.
     pub(super) backlog: VecDeque<u64>,
     /// Connections that failed; all wait for the same time, so that they are in order.
@@ -23,9 +25,9 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// When the first of those that wait is free; 0 if one is.
+    /// When something is to be done next; 0 if that is now.
     pub(super) fn wake_ns(&self) -> u64 {
-        if !self.freed.is_empty() {
+        if !self.freed.is_empty() || !self.unread.is_empty() {
             return 0;
         }
         let first = |queue: &VecDeque<Waiting>| queue.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
