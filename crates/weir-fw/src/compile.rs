@@ -177,7 +177,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let tags = tags(input, &mut known)?;
     let gateway_numbers = gateways::numbers(input, &mut known)?;
     let queue_numbers = queues::numbers(input.evaluator.ruleset(), &mut known)?;
-    let trees = queues::trees(input.evaluator.ruleset(), &queue_numbers)?;
+    let rules_of_all = input.evaluator.rules();
+    let trees = queues::trees(input.evaluator.ruleset(), rules_of_all, &queue_numbers)?;
     let mut builder = Builder {
         names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,
@@ -364,7 +365,7 @@ impl<'a> Builder<'a> {
         self.criteria.push(criteria);
         self.actions.push(action);
         self.translations.push(None);
-        let word = self.word(rule.rule)?;
+        let word = self.word(rule.rule);
         self.scrubs.push(word);
         Ok(())
     }

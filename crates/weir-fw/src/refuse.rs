@@ -12,7 +12,9 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{BlockReturn, Direction, Setting, StateOptions, Text};
+use weir_rules::value::{
+    BlockReturn, Direction, RuleOptions, SetFields, Setting, StateOptions, Text,
+};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -137,6 +139,7 @@ fn is_other_table(table: Option<u32>) -> bool {
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
+    ("ridentifier", "the log has a rule's number, and not this one"),
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
     ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
@@ -144,7 +147,7 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set keepcounters", "counters of unchanged rules always stay"),
     (
         "set reassemble (but for no-df), fragment reassemble, fragment no reassemble",
-        "fragments always follow their first one",
+        "fragments always follow their first one; what overtakes it is not translated, but dropped",
     ),
 ];
 
@@ -286,19 +289,12 @@ impl Found {
 
     /// A rule of FreeBSD's lists of translation.
     fn translating(&mut self, rule: &Rule) {
-        let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
-        let by_options = [
-            (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
-            (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
-            (Refusal::LogAllTranslated, rule.log.is_some_and(|log| log.all)),
-            (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
-            (Refusal::RoutingTable, is_other_table(rule.options.rtable)),
-        ];
-        let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
-        let found = translation::refusals_of(rule).into_iter().chain(by_ends);
-        for refusal in found.chain(by_options.map(|(refusal, _)| refusal)) {
+        let logs_all = rule.log.is_some_and(|log| log.all).then_some(Refusal::LogAllTranslated);
+        let found = translation::refusals_of(rule).into_iter().chain(refusals_of_any(rule));
+        for refusal in found.chain(logs_all) {
             self.refuse(refusal, rule.span);
         }
+        self.identified(rule);
         if translation::is_to_loopback(rule) {
             self.list.push(translation::loopback_warning(rule));
         }
@@ -311,19 +307,12 @@ impl Found {
         let is_of_routes =
             |end: &Peer| matches!(end.address, Address::NoRoute | Address::UrpfFailed);
         let is_tagged = options.tag.is_some() || options.tagged.is_some();
-        let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
         let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
-        let by_options = [
-            (Refusal::ScrubTag, asks_more),
-            (Refusal::ScrubAnchor, rule.anchor.is_some()),
-            (Refusal::Os, rule.os.is_some()),
-            (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
-            (Refusal::RoutingTable, is_other_table(options.rtable)),
-            (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
-            (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
+        let of_scrub = [
+            asks_more.then_some(Refusal::ScrubTag),
+            rule.anchor.is_some().then_some(Refusal::ScrubAnchor),
         ];
-        let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
-        for refusal in by_ends.chain(by_options.map(|(refusal, _)| refusal)) {
+        for refusal in refusals_of_any(rule).chain(of_scrub.into_iter().flatten()) {
             self.refuse(refusal, rule.span);
         }
         if rule.log.is_some() {
@@ -334,6 +323,13 @@ impl Found {
         }
         self.late_no_df(rule);
         self.half_reassembled(rule);
+    }
+
+    /// The number that FreeBSD's log has of a rule.
+    fn identified(&mut self, rule: &Rule) {
+        if rule.options.ridentifier.is_some() {
+            self.warn(rule.span, "ridentifier", "the log has the rule's number, and not this one");
+        }
     }
 
     /// Of the three things that pf does by `reassemble tcp` one is done here.
@@ -365,6 +361,7 @@ impl Found {
             self.refuse(refusal, span);
         }
         self.half_reassembled(rule);
+        self.identified(rule);
         if translation::is_turned_round(rule) {
             self.refuse(Refusal::NatIn, span);
         }
@@ -382,22 +379,75 @@ impl Found {
 
 /// What of a filter rule is refused, but for the options of its state.
 fn refusals_of(rule: &Rule, typed: &HashSet<Text>) -> Vec<Refusal> {
-    let options = &rule.options;
-    let mut found = vec![
-        (Refusal::Rdomain, rule.rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
-        (Refusal::Os, rule.os.is_some()),
-        (Refusal::SetDelay, options.set.delay_ms.is_some()),
-        (Refusal::Dummynet, options.dummynet.is_some()),
-        (Refusal::RoutingTable, is_other_table(options.rtable)),
-        (Refusal::Limiter, !options.limiters.is_empty()),
-        (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
-        (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
+    let of_routes = [route::refusal_of(rule, typed), route::refusal_of_divert(rule)];
+    refusals_of_any(rule).chain(of_routes.into_iter().flatten()).collect()
+}
+
+/// What is refused of a rule of any list.
+fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
+    // Taken apart, so that what is new in the language is either here, or known to be done: a rule
+    // is never run as if it asked for less.
+    let Rule {
+        log,
+        rdomain,
+        from,
+        to,
+        os,
+        options,
+        span: _,
+        action: _,
+        anchor: _,
+        direction: _,
+        quick: _,
+        interface: _,
+        af: _,
+        protocol: _,
+        received_on: _,
+        user: _,
+        group: _,
+        icmp: _,
+        nat: _,
+        rdr: _,
+        af_to: _,
+        route: _,
+    } = rule;
+    let RuleOptions {
+        set,
+        dummynet,
+        rtable,
+        limiters,
+        flags: _,
+        tos: _,
+        prio: _,
+        max_pkt_rate: _,
+        keep_state: _,
+        state: _,
+        probability: _,
+        fragment: _,
+        scrub: _,
+        allow_opts: _,
+        labels: _,
+        ridentifier: _,
+        once: _,
+        queue: _,
+        tag: _,
+        tagged: _,
+        divert: _,
+    } = options;
+    let SetFields { delay_ms, tos: _, prio: _ } = set;
+    let found = [
+        (Refusal::Rdomain, rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
+        (Refusal::Os, os.is_some()),
+        (Refusal::SetDelay, delay_ms.is_some()),
+        (Refusal::Dummynet, dummynet.is_some()),
+        (Refusal::RoutingTable, is_other_table(*rtable)),
+        (Refusal::Limiter, !limiters.is_empty()),
+        (Refusal::LogUser, log.is_some_and(|log| log.user)),
+        (Refusal::LogInterface, log.is_some_and(|log| log.interface != 0)),
     ];
-    found.extend(route::refusal_of(rule, typed).map(|refusal| (refusal, true)));
-    found.extend(route::refusal_of_divert(rule).map(|refusal| (refusal, true)));
-    let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
-    found.extend(by_ends.map(|refusal| (refusal, true)));
-    found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
+    let by_options =
+        found.into_iter().filter_map(|(refusal, is_there)| is_there.then_some(refusal));
+    by_options.chain([from, to].into_iter().filter_map(refusal_of_end))
 }
 
 /// Whether what has no address may be a host's name: `:0` is the only modifier of those.

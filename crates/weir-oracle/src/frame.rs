@@ -490,6 +490,7 @@ impl FrameSpec {
             }
             _ => {}
         }
+        let body_at = bytes.len();
         match quoted.protocol {
             TCP => {
                 bytes.extend(quoted.source_port.to_be_bytes());
@@ -508,6 +509,8 @@ impl FrameSpec {
             }
             _ => bytes.extend([0; 8]),
         }
+        let (source, destination) = (quoted.source, quoted.destination);
+        fill_checksum(&mut bytes[body_at..], source, destination, quoted.protocol);
         bytes
     }
 }

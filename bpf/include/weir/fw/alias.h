@@ -81,11 +81,13 @@ static __always_inline bool weir_key_is_even(const struct weir_fw_packet *p)
 
 /* Of what weir_alias_enter() returns: the packet's record is of the other family. */
 #define WEIR_ALIAS_ELSEWHERE (1u << 31)
+/* Or nobody could look, as the bucket was locked: no slot has this number. */
+#define WEIR_ALIAS_CONTENDED WEIR_ALIAS_ELSEWHERE
 
 /*
  * A packet that comes in by a wire key: gives it the inside destination, and its hash. Returns the
  * alias's slot; 0: there is none, and the packet is as it was; as it is with WEIR_ALIAS_ELSEWHERE
- * besides.
+ * besides, and WEIR_ALIAS_CONTENDED.
  */
 __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 {
@@ -94,7 +96,7 @@ __noinline __u32 weir_alias_enter(struct weir_fw_packet *p __arg_nonnull)
 	weir_alias_line *a;
 
 	if (home == WEIR_STATE_BUCKET_NONE)
-		return 0;
+		return WEIR_ALIAS_CONTENDED;
 	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home, true);
 	if (found < WEIR_FOUND_NONE) {

@@ -121,6 +121,8 @@ __noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
 	alias = weir_alias_enter(quoted);
 	if (!alias)
 		return WEIR_STATE_MISS;
+	if (alias == WEIR_ALIAS_CONTENDED)
+		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	if (alias & WEIR_ALIAS_ELSEWHERE) {
 		hit->numbers[0] = alias & ~WEIR_ALIAS_ELSEWHERE;
 		return WEIR_STATE_ELSEWHERE;

@@ -3,8 +3,9 @@
  * Fragments: the first one of a packet is judged as if it were the whole, and the later ones follow
  * it as long as `set timeout frag` and `set limit frags` say, as if the packet had been put
  * together. What overlaps, goes beyond the end, or comes in more pieces out of order than are
- * remembered, is dropped. A later one whose first is not known is judged by rules without ports.
- * One whose first was translated is translated by the same state, or dropped.
+ * remembered, is dropped. A later one whose first is not known is judged by rules without ports,
+ * and dropped where one of them translates. One whose first was translated is translated by the
+ * same state, or dropped.
  */
 #ifndef WEIR_FW_FRAGMENT_H
 #define WEIR_FW_FRAGMENT_H

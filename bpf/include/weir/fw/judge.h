@@ -158,7 +158,7 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 	__u32 log_rule;
 	int drop = 0;
 
-	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD) && !walk->asking.fragment) {
+	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD)) {
 		drop = weir_fw_ask_lists(p, walk, d);
 		if (drop > 0) {
 			weir_fw_refuse_translation(d, drop);

@@ -306,6 +306,9 @@ __noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
 	alias = weir_alias_enter(p);
 	if (!alias)
 		return WEIR_STATE_MISS;
+	/* Who has a state is nobody for the rules to judge. */
+	if (alias == WEIR_ALIAS_CONTENDED)
+		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	if (alias & WEIR_ALIAS_ELSEWHERE) {
 		hit->numbers[0] = alias & ~WEIR_ALIAS_ELSEWHERE;
 		return WEIR_STATE_ELSEWHERE;

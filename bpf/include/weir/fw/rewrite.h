@@ -171,9 +171,43 @@ static __always_inline __s64 weir_fw_rewrite_ends(void *ctx, bool is_skb,
 	return 0;
 }
 
+/* Where the checksum of a message stands. */
+static __always_inline __u32 weir_fw_sum_offset(__u8 protocol)
+{
+	return protocol == WEIR_PROTOCOL_TCP ? 16 : protocol == WEIR_PROTOCOL_UDP ? 6 : 2;
+}
+
 /*
- * What an ICMP error quotes, described by scratch->quoted as of the other direction. The checksum
- * of the quoted message stays, as in pf: nobody looks at it, and it may not be there. Returns what
+ * The checksum of a quoted message, by which programs know what they have sent (paris-traceroute):
+ * those of the addresses and the ends have changed by so much. What is not quoted whole may lack
+ * it. Returns what it has changed by itself, or -1.
+ */
+static __always_inline __s64 weir_fw_rewrite_quoted_sum(void *ctx, bool is_skb,
+							const struct weir_fw_packet *p,
+							const struct weir_fw_packet *along,
+							__u64 addresses, __u64 ends)
+{
+	__u32 at = along->l4_at + weir_fw_sum_offset(along->protocol);
+	__u16 from, to;
+
+	if (!weir_fw_quotes(p, at, sizeof(from)))
+		return 0;
+	if (weir_fw_load(ctx, is_skb, at, &from, sizeof(from)))
+		return -1;
+	/* There is none of UDP. */
+	if (along->protocol == WEIR_PROTOCOL_UDP && !from)
+		return 0;
+	to = weir_sum_apply(from,
+			    weir_sum_fold(weir_fw_is_icmp4(along) ? ends : addresses + ends));
+	if (along->protocol == WEIR_PROTOCOL_UDP && !to)
+		to = 0xffff;
+	if (weir_fw_store(ctx, is_skb, at, &to, sizeof(to)))
+		return -1;
+	return weir_sum_change(from, to);
+}
+
+/*
+ * What an ICMP error quotes, described by scratch->quoted as of the other direction. Returns what
  * the sum of the error has changed by, or -1.
  */
 static __always_inline __s64 weir_fw_rewrite_quoted(void *ctx, bool is_skb,
@@ -183,7 +217,7 @@ static __always_inline __s64 weir_fw_rewrite_quoted(void *ctx, bool is_skb,
 	struct weir_fw_packet *along;
 	__u64 ends = 0, change;
 	__u32 from, to, at;
-	__s64 addresses;
+	__s64 addresses, sum = 0;
 	__u16 before;
 	__be16 id;
 
@@ -217,8 +251,13 @@ static __always_inline __s64 weir_fw_rewrite_quoted(void *ctx, bool is_skb,
 		    weir_fw_store(ctx, is_skb, at, &id, sizeof(id)))
 			return -1;
 		ends = weir_sum_change(before, id);
+	} else {
+		return weir_sum_fold(change);
 	}
-	return weir_sum_fold(change + ends);
+	sum = weir_fw_rewrite_quoted_sum(ctx, is_skb, p, along, addresses, ends);
+	if (sum < 0)
+		return -1;
+	return weir_sum_fold(change + ends + sum);
 }
 
 /* One that the verifier checks by itself, of each hook. */

@@ -68,6 +68,9 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 
 	if (!scratch)
 		return WEIR_DROP(INTERNAL);
+	/* It has no ports, and leaves as its first fragment, which has not come, or not at all. */
+	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
+		return WEIR_DROP(MAP_FAILED);
 	before = &scratch->before;
 	key = &scratch->wire;
 	weir_key_of(key, p);

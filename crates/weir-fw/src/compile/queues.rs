@@ -39,7 +39,7 @@ const TURN_BYTES: std::ops::RangeInclusive<u64> = 1_600..=60_000;
 pub(super) type Numbers = HashMap<String, u16>;
 
 fn wrong(span: Span, message: String, label: &'static str) -> Refused {
-    Refused(vec![Diagnostic::error(Code::CannotRun, span, message).label(label)])
+    Refused(vec![Diagnostic::error(Code::BadValue, span, message).label(label)])
 }
 
 fn queues(ruleset: &Ruleset) -> impl Iterator<Item = &Queue> {
@@ -64,18 +64,70 @@ pub(super) fn numbers(ruleset: &Ruleset, known: &mut Known) -> Result<Numbers, R
     })
 }
 
-/// The trees of a ruleset.
-pub(super) fn trees(ruleset: &Ruleset, numbers: &Numbers) -> Result<Vec<Tree>, Refused> {
+/// The trees of a ruleset; or all that is wrong with them, and with the queues that rules name.
+pub(super) fn trees<'a>(
+    ruleset: &Ruleset,
+    rules: impl Iterator<Item = &'a Rule>,
+    numbers: &Numbers,
+) -> Result<Vec<Tree>, Refused> {
     let mut forest = Forest { ruleset, numbers, trees: Vec::new() };
+    let (mut errors, mut lost) = (Vec::new(), Vec::new());
     for prelude in &ruleset.prelude {
-        match prelude {
-            Prelude::Altq(altq) => forest.altq(altq)?,
+        let grown = match prelude {
+            Prelude::Altq(altq) => forest.altq(altq),
+            // What is below a queue that is wrong is not said to be wrong, too.
+            Prelude::Queue(queue)
+                if queue.parent.as_ref().is_some_and(|one| lost.contains(&&one.value)) =>
+            {
+                lost.push(&queue.name.value);
+                Ok(())
+            }
             // FreeBSD's stand below the `altq` that names them.
-            Prelude::Queue(queue) if !forest.is_of_altq(queue) => forest.queue(queue)?,
-            _ => {}
+            Prelude::Queue(queue) if !forest.is_of_altq(queue) => {
+                let grown = forest.queue(queue);
+                lost.extend(grown.is_err().then_some(&queue.name.value));
+                grown
+            }
+            _ => Ok(()),
+        };
+        errors.extend(grown.err().into_iter().flat_map(|Refused(found)| found));
+    }
+    let mut trees = Vec::new();
+    for growing in forest.trees {
+        // What was wrong is what it lacks, maybe; but nothing makes defaults fewer.
+        let is_said = errors.is_empty() || growing.defaults.len() > 1;
+        match finished(growing) {
+            Ok(tree) => trees.push(tree),
+            Err(Refused(found)) => errors.extend(found.into_iter().filter(|_| is_said)),
         }
     }
-    forest.trees.into_iter().map(finished).collect()
+    let has_all = errors.is_empty();
+    for rule in rules {
+        errors.extend(wrong_queues(rule, numbers, has_all.then_some(&trees)));
+    }
+    if errors.is_empty() { Ok(trees) } else { Err(Refused(errors)) }
+}
+
+/// The queues that a rule names, for packets and for those that are to be fast.
+fn named(rule: &Rule) -> impl Iterator<Item = &Text> {
+    let queue = rule.options.queue.iter();
+    queue.flat_map(|QueueName { name, priority }| [Some(name), priority.as_ref()]).flatten()
+}
+
+/// What is wrong with the queues that a rule names; `trees` are all that there are.
+fn wrong_queues(rule: &Rule, numbers: &Numbers, trees: Option<&Vec<Tree>>) -> Vec<Diagnostic> {
+    let of = |name: &Text| {
+        let Some(number) = numbers.get(&**name) else {
+            let message = format!("queue `{name}` is not defined");
+            return Some(wrong(rule.span, message, "the rule names it"));
+        };
+        let mut classes = trees.into_iter().flatten().flat_map(|tree| &tree.classes);
+        let is_above = classes.any(|class| class.number == *number && class.queue.is_none());
+        is_above.then(|| {
+            wrong(rule.span, format!("queue `{name}` has queues below it"), "packets go to those")
+        })
+    };
+    named(rule).filter_map(of).flat_map(|Refused(found)| found).collect()
 }
 
 /// A tree as it grows.
@@ -463,20 +515,11 @@ fn finished(growing: Growing) -> Result<Tree, Refused> {
 
 impl Builder<'_> {
     /// The queues that a rule names, as a part of its word.
-    pub(super) fn queue_word(&self, rule: &Rule) -> Result<u64, Refused> {
-        let Some(QueueName { name, priority }) = &rule.options.queue else { return Ok(0) };
-        let number = |name: &Text| -> Result<u64, Refused> {
-            let number = self.queue_numbers.get(&**name).copied().ok_or_else(|| {
-                wrong(rule.span, format!("queue `{name}` is not defined"), "the rule names it")
-            })?;
-            let mut classes = self.trees.iter().flat_map(|tree| &tree.classes);
-            if classes.any(|class| class.number == number && class.queue.is_none()) {
-                let message = format!("queue `{name}` has queues below it");
-                return Err(wrong(rule.span, message, "packets go to those"));
-            }
-            Ok(number.into())
-        };
-        let fast = priority.as_ref().map_or(Ok(0), number)?;
-        Ok(number(name)? << SCRUB_QUEUE_SHIFT | fast << SCRUB_FAST_QUEUE_SHIFT)
+    pub(super) fn queue_word(&self, rule: &Rule) -> u64 {
+        let Some(QueueName { name, priority }) = &rule.options.queue else { return 0 };
+        // All that rules name were looked for when the trees were made.
+        let number = |name: &Text| u64::from(self.queue_numbers.get(&**name).copied().unwrap_or(0));
+        let fast = priority.as_ref().map_or(0, number);
+        number(name) << SCRUB_QUEUE_SHIFT | fast << SCRUB_FAST_QUEUE_SHIFT
     }
 }

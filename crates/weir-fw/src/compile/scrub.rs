@@ -52,8 +52,8 @@ pub(super) struct ScrubList {
 
 impl Builder<'_> {
     /// What a rule changes, and the queues that it names.
-    pub(super) fn word(&self, rule: &Rule) -> Result<u64, Refused> {
-        Ok(word(rule) | self.queue_word(rule)?)
+    pub(super) fn word(&self, rule: &Rule) -> u64 {
+        word(rule) | self.queue_word(rule)
     }
 
     /// Refuses more different words than states can keep. What several rules change together may
@@ -66,7 +66,7 @@ impl Builder<'_> {
             _ => false,
         };
         for rule in evaluator.rules().filter(|rule| is_kept(rule)) {
-            let word = self.word(rule)?;
+            let word = self.word(rule);
             if word != 0 {
                 words.insert(word);
             }

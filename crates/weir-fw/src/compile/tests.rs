@@ -279,6 +279,26 @@ fn altq_drops_early_where_it_says_so() {
 }
 
 #[test]
+fn all_that_is_wrong_with_queues_is_said_at_once() {
+    let text = "queue main on em0 bandwidth 10M\n\
+                queue a parent main bandwidth 5M default\n\
+                queue b parent main bandwidth 5M default\n\
+                queue c parent x bandwidth 5M\nqueue d parent c bandwidth 1M\n\
+                pass in set queue e\nmatch out set queue (a, f)\n";
+    let refused = compiled_as(Dialect::OpenBsd, text, &Known::default()).unwrap_err();
+    let said: Vec<&str> = refused.0.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "queue `c`: its parent `x` is not defined above it",
+            "`em0` has 2 default queues",
+            "queue `e` is not defined",
+            "queue `f` is not defined",
+        ]
+    );
+}
+
+#[test]
 fn queues_that_cannot_be_are_refused() {
     let refused = |dialect, text: &str| {
         compiled_as(dialect, text, &Known::default()).unwrap_err().0[0].message.clone()

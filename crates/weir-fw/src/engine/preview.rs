@@ -128,6 +128,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_compiler_finds_wrong_is_found() {
+        for text in [
+            "altq on em0 hfsc queue { a }\nqueue a hfsc(default)\npass\n",
+            "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default)\npass queue b\n",
+        ] {
+            let found = refusals_of_whole(&ruleset(text), &[], &Facts::new(), &[]);
+            assert_eq!(found.len(), 1, "{found:?}");
+        }
+    }
+
+    #[test]
     fn what_anchors_hold_counts_with_the_file_that_loads_them() {
         let main = |limit: u32| {
             let text = "table <a> { 10.0.0.1 10.0.0.2 }\nblock from <a>\nanchor ftp\n";

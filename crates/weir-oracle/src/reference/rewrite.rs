@@ -2,8 +2,7 @@
 //! has, with every checksum that covers it.
 //!
 //! Checksums follow what changes by increment (RFC 1624, equation 3), so that a wrong one stays
-//! wrong by as much. Of the packet that an ICMP error quotes, the checksum of the IPv4 header alone
-//! follows, as in pf.
+//! wrong by as much; also those of the packet that an ICMP error quotes, as far as it has them.
 
 use std::net::IpAddr;
 
@@ -232,11 +231,15 @@ fn clear_fin(message: &mut [u8]) {
 
 /// Gives the packet that an ICMP error quotes its ends, as far as it has them.
 fn put_inner(quoted: &mut [u8], inner: &Inner) {
+    let addresses = if inner.source.is_ipv4() { 12..20 } else { 8..40 };
+    let old_addresses = quoted[addresses.clone()].to_vec();
     put_addresses(quoted, 0, inner.source, inner.destination);
+    let addresses = quoted[addresses].to_vec();
     let ports = (inner.source_port, inner.destination_port);
     let Some(header) = quoted.get_mut(inner.body_at..).filter(|header| header.len() >= 8) else {
         return;
     };
+    let old = header.to_vec();
     match inner.protocol {
         TCP | UDP => {
             put_word(header, 0, ports.0);
@@ -249,4 +252,19 @@ fn put_inner(quoted: &mut [u8], inner: &Inner) {
         }
         _ => {}
     }
+    let Some(at) = checksum_at(inner.protocol).filter(|at| at + 2 <= header.len()) else {
+        return;
+    };
+    let mut sum = word(header, at);
+    if inner.protocol == UDP && sum == 0 {
+        return;
+    }
+    sum = adjusted(sum, &old, header);
+    if inner.protocol != ICMP {
+        sum = adjusted(sum, &old_addresses, &addresses);
+    }
+    if inner.protocol == UDP && sum == 0 {
+        sum = 0xffff;
+    }
+    put_word(header, at, sum);
 }

@@ -53,6 +53,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let Found::Rule(at) = self.first_translation(list, 0, 0) else {
                 continue;
             };
+            // A fragment without ports leaves as its first one, or not at all.
+            if self.packet.fragment {
+                return Err(());
+            }
             let rule = self.evaluator.rules[at as usize].rule;
             let before = self.subject;
             match list {
@@ -81,6 +85,9 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         if let Some(af) = rule.af_to {
             self.translator = Some(at);
             return self.change_family(at, rule, af);
+        }
+        if self.packet.fragment && (rule.nat.is_some() || rule.rdr.is_some()) {
+            return Err(());
         }
         if rule.nat.is_some() {
             self.source_nat(at, rule)?;

@@ -190,7 +190,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 None => {}
             }
         }
-        if is_freebsd && !self.packet.fragment && self.old_translation().is_err() {
+        if is_freebsd && self.old_translation().is_err() {
             return self.decided(Decision::Block, Reason::Translation);
         }
         let by_translation = self.translator.is_some_and(|at| {

@@ -286,6 +286,8 @@ fn an_icmp_error_is_translated_inside_and_out() {
     let header = ipv4::Repr::parse(&packet).expect("its header's checksum is right");
     assert_eq!((header.src.into(), header.dst.into()), (address("10.0.1.2"), address("10.0.2.2")));
     assert_eq!(packet.payload()[..4], [3, 0xe8, 0, 53]);
+    let whole = |quoted: &[u8]| seen(&[&verdict.frame[..ETH_BYTES], quoted].concat());
+    assert_eq!(whole(quoted).src.1, 1000, "and so is the checksum of the datagram");
     // The inner host tells of an answer.
     let answer = Ends { side: 1, ..Ends::new("10.0.2.2", "10.0.2.1") };
     let inside = rig.receive(1, &answer.udp((53, outside.1), b"5678"));
@@ -298,6 +300,87 @@ fn an_icmp_error_is_translated_inside_and_out() {
     let header = ipv4::Repr::parse(&packet).expect("its header's checksum is right");
     assert_eq!(IpAddr::from(header.dst), address("10.0.2.1"));
     assert_eq!(packet.payload()[2..4], outside.1.to_be_bytes());
+    assert_eq!(seen(&[&inside.frame[..ETH_BYTES], quoted].concat()).dst.1, outside.1);
+    // TCP and echoes, whole, and as little as a router has to quote.
+    let syn = Segment { ports: (1234, 80), sequence: 7, acknowledgement: 0, flags: 2 };
+    for (what, packet) in
+        [("tcp", ends.tcp(&syn, b"")), ("echo", ends.message(1, &[8, 0, 0xf7, 0xf8, 0, 7, 0, 0]))]
+    {
+        let out = rig.receive(0, &packet);
+        assert_eq!(out.action, REDIRECT, "{what}");
+        for quoted_bytes in [out.frame.len() - ETH_BYTES, 28] {
+            let quoted = &out.frame[ETH_BYTES..ETH_BYTES + quoted_bytes];
+            let verdict = rig.receive(1, &error(quoted, &router));
+            assert_eq!(verdict.action, REDIRECT, "{what}");
+            seen(&verdict.frame);
+            let back = &verdict.frame[ETH_BYTES + 28..ETH_BYTES + 28 + quoted_bytes];
+            if back.len() == packet.len() - ETH_BYTES {
+                // But for the TTL, which the firewall has decremented.
+                assert_eq!(back[20..], packet[ETH_BYTES + 20..], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_icmpv6_error_is_translated_inside_and_out() {
+    let Some(rig) = Rig::with_rules("naterror6", NAT) else { return };
+    let ends = Ends::new("fd00:1::2", "fd00:2::2");
+    let message = |ends: &Ends, text: &[u8]| {
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (ends.src, ends.dst) else { panic!("IPv6") };
+        let mut text = text.to_vec();
+        let checksum = checksum::icmp_v6(src, dst, &text);
+        text[2..4].copy_from_slice(&checksum.to_be_bytes());
+        ends.message(58, &text)
+    };
+    let router = Ends { side: 1, ..Ends::new("fd00:2::77", "fd00:2::1") };
+    for packet in [ends.udp((1000, 53), b"1234"), message(&ends, &[128, 0, 0, 0, 0, 7, 0, 0])] {
+        let out = rig.receive(0, &packet);
+        assert_eq!(out.action, REDIRECT);
+        let error = [&[1, 4, 0, 0, 0, 0, 0, 0], &out.frame[ETH_BYTES..]].concat();
+        let verdict = rig.receive(1, &message(&router, &error));
+        assert_eq!(verdict.action, REDIRECT);
+        let seen = ipv6::Packet::new_checked(&verdict.frame[ETH_BYTES..]).expect("a packet");
+        let header = ipv6::Repr::parse(&seen);
+        assert_eq!(IpAddr::from(header.dst), address("fd00:1::2"));
+        let right = checksum::icmp_v6(header.src, header.dst, seen.payload()).to_be_bytes();
+        assert_eq!(seen.payload()[2..4], right, "the checksum of the error");
+        let quoted = &verdict.frame[ETH_BYTES + 48..];
+        // But for the hop limit.
+        assert_eq!(quoted[8..], packet[ETH_BYTES + 8..]);
+    }
+}
+
+#[test]
+fn a_fragment_that_overtakes_its_first_one_does_not_leave_untranslated() {
+    let openbsd = "match out on b1 inet from 10.0.1.0/24 nat-to 10.0.2.1\n\
+                   match in on b1 inet to 10.0.2.1 rdr-to 10.0.1.2\npass\n";
+    let freebsd = "nat on b1 inet from 10.0.1.0/24 -> 10.0.2.1\n\
+                   rdr on b1 inet from any to 10.0.2.1 -> 10.0.1.2\npass\n";
+    let mut message = vec![0; 1000];
+    message[..8].copy_from_slice(&[3, 0xe8, 0, 53, 0x07, 0xd0, 0, 0]);
+    for (dialect, rules) in [(Dialect::FreeBsd, freebsd), (Dialect::OpenBsd, openbsd)] {
+        let Some(rig) = Rig::with_rules("natlate", "pass\n") else { return };
+        rig.load_as(dialect, rules);
+        let out = Ends::new("10.0.1.2", "10.0.2.2");
+        let back = Ends { side: 1, ..Ends::new("10.0.2.2", "10.0.2.1") };
+        for (side, direction, ends) in [(0, OUT, &out), (1, IN, &back)] {
+            let other = if direction == OUT { 1 } else { side };
+            let late = fragment(ends, 1000, false, &message);
+            assert_eq!(rig.receive(side, &late).action, DROP, "{dialect:?}");
+            assert_eq!(rig.dropped(other, direction, "map-failed"), 1, "{dialect:?}");
+            // In their order they go.
+            let first = fragment(ends, 0, true, &message);
+            for frame in [&first, &late] {
+                let verdict = rig.receive(side, frame);
+                assert_eq!(verdict.action, REDIRECT, "{dialect:?}");
+                let header = &verdict.frame[ETH_BYTES..ETH_BYTES + 20];
+                let translated = if direction == OUT { &header[12..16] } else { &header[16..20] };
+                let address = if direction == OUT { [10, 0, 2, 1] } else { [10, 0, 1, 2] };
+                assert_eq!(translated, address, "{dialect:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -24,10 +24,11 @@ use crate::near::Near;
 pub(crate) use crate::support::report::Machine;
 use bed::{Bed, Between};
 use requests::{Case, Client, Names};
-use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS, TIMES_FW, TIMES_SOCKETS};
+use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS};
 use rows::{HELD, MEMORY, NGINX, OPENING, SERVE, TIMES_NGINX, WRK_64, WRK_1000, WRK_CLOSE};
 use rows::{HTTP_64, HTTP_1000, HTTP_CLOSE, TIMES_WRK_64, TIMES_WRK_1000, TIMES_WRK_CLOSE};
 use rows::{OHA_64, OHA_1000, TIMES_OHA_64, TIMES_OHA_1000};
+use rows::{TIMES_FW, TIMES_HTTP, TIMES_SOCKETS};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -79,7 +80,7 @@ pub(crate) fn run(
     let near = Near::new(cpu::first_two()?, settings.patience);
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
-        if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS]) {
+        if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS, TIMES_HTTP]) {
             direct(settings, (&near, cancel), &mut samples)?;
         }
         if settings.wants(&[FW, NFT, TIMES_FW]) {
@@ -87,6 +88,11 @@ pub(crate) fn run(
         }
         for (case, names) in CASES {
             requests(settings, (&near, cancel), &mut samples, (case, names))?;
+        }
+        if settings.wants(&[TIMES_HTTP]) {
+            let last = |name| samples.get(name).and_then(|all| all.last()).copied();
+            let times = last(CONNECT).zip(last(HTTP_CLOSE)).map(|(connect, http)| connect / http);
+            add(&mut samples, TIMES_HTTP, times.ok_or("neither has a sample")?);
         }
         if settings.wants(&[SERVE, NGINX, TIMES_NGINX]) {
             let bed = Bed::new(Between::Nothing, settings)?;
@@ -164,7 +170,8 @@ fn requests(
 ) -> Result<()> {
     let chosen: Vec<_> =
         others.iter().filter(|(_, by, times)| settings.wants(&[by, times])).collect();
-    if chosen.is_empty() && !settings.wants(&[weir]) {
+    let is_asked = settings.wants(&[weir]) || (case.closes && settings.wants(&[TIMES_HTTP]));
+    if chosen.is_empty() && !is_asked {
         return Ok(());
     }
     let bed = Bed::new(Between::Nothing, settings)?;

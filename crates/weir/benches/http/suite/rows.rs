@@ -9,6 +9,8 @@ pub(crate) const CONNECT: &str = "connect";
 pub(crate) const SOCKETS: &str = "sockets";
 /// The one against the other.
 pub(crate) const TIMES_SOCKETS: &str = "connect_sockets";
+/// Against connections of weir http that carry a request each, per second of its CPU time.
+pub(crate) const TIMES_HTTP: &str = "connect_http";
 /// Connections without sockets through firewalls that keep state, and their ratio.
 pub(crate) const FW: &str = "connect_fw";
 pub(crate) const NFT: &str = "connect_nft";
@@ -66,6 +68,12 @@ pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec {
         name: TIMES_SOCKETS,
         what: "weir connect against kernel sockets",
+        unit: "times",
+        limit: Limit::AtLeast(60.0),
+    },
+    RowSpec {
+        name: TIMES_HTTP,
+        what: "weir connect against weir http, a connection for each request",
         unit: "times",
         limit: Limit::AtLeast(60.0),
     },
