@@ -152,10 +152,10 @@ pub(super) fn check_spec(spec: &Spec, report: &mut Report) {
         let help = "leave `rss` and an `mtu` above 3380 out of [testbed]";
         refuse(span, message, help);
     }
-    if count > 0 && spec.trial.latency.is_some() {
-        let message = "the latency of connections is not built for a lab";
-        let help = "leave `latency` out of [trial]; `weir connect` shows it";
-        refuse(span, message, help);
+    if first_holds && spec.trial.latency.is_some() {
+        let message = "connections that stay open have no latency: a DUT that holds all it can has \
+                       no room for more";
+        refuse(span, message, "leave `latency` out of [trial]");
     }
     let forwards = |dut: &DutSpec| !matches!(dut.kind, KindSpec::Command { .. });
     let proxy = https().find_map(|http| http.proxy.as_ref());

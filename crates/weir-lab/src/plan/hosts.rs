@@ -9,6 +9,7 @@ use crate::model::{HostsSpec, TestbedSpec};
 use crate::spec::Spec;
 use crate::spec::device::KindSpec;
 use crate::spec::fields::Text;
+use crate::spec::matrix::TrafficSpec;
 use crate::testbed::hosts;
 
 /// Reports DUTs that cannot run on the testbed's machine.
@@ -41,8 +42,9 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
             _ => {}
         }
     }
-    // Requests are timed by their client alone.
-    let has_packets = spec.traffics.iter().any(|traffic| traffic.http.is_none());
+    // Connections and requests are timed by their client alone.
+    let is_packets = |traffic: &TrafficSpec| traffic.connect.is_none() && traffic.http.is_none();
+    let has_packets = spec.traffics.iter().any(is_packets);
     if let (Some(TestbedSpec::Hosts(_)), Some(_), true) =
         (&spec.testbed, spec.trial.latency, has_packets)
     {

@@ -104,7 +104,7 @@ fn refusal(traffic: &Traffic, terms: &Terms) -> Option<String> {
     if traffic.kind.is_packets() {
         return None;
     }
-    let is_other = |test: &&Test| !matches!(test, Test::Throughput | Test::LossCurve);
+    let is_other = |test: &&Test| matches!(test, Test::BackToBack);
     if traffic.connect().is_some_and(|connect| connect.count.is_some()) {
         let cause = "they stay open, and a search finds a rate: sweep `count` in a campaign";
         return Some(cause.to_owned());

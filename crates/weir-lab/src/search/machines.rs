@@ -15,7 +15,7 @@ const RATE: &str = "${rate_pps}";
 /// Why a search cannot be made on the testbed of a plan; `None` if it can.
 pub(super) fn refusal(plan: &Plan, terms: &Terms) -> Option<String> {
     let TestbedSpec::Hosts(hosts) = &plan.testbed else { return None };
-    test_refusal(terms)
+    test_refusal(plan, terms)
         .or_else(|| (terms.max_load_pps.or(link_rate(hosts)).is_none()).then(no_highest_load))
         .or_else(|| deaf_generator(hosts))
         .or_else(|| short_trial(plan.trial.sample, terms))
@@ -31,10 +31,12 @@ fn no_highest_load() -> String {
         .into()
 }
 
-fn test_refusal(terms: &Terms) -> Option<String> {
+fn test_refusal(plan: &Plan, terms: &Terms) -> Option<String> {
+    // Connections and requests are timed by their client alone.
+    let has_packets = plan.series.iter().any(|series| series.traffic.kind.is_packets());
     let why = |test: &Test| match test {
         Test::Throughput | Test::LossCurve => None,
-        Test::Latency => Some("two machines share no clock"),
+        Test::Latency => has_packets.then_some("two machines share no clock"),
         Test::BackToBack => Some(
             "it rests on the rate of the generator without a DUT, and the DUT cannot be left out \
              of the path",

@@ -91,7 +91,7 @@ fn what_connections_cannot_have_is_refused_where_it_stands() {
         ("", "srce = 5", "unknown field `srce`"),
         ("links = 2", "", "connections go over one link"),
         ("mtu = 9000", "", "made of live frames"),
-        ("", "[trial]\nlatency = \"1s\"", "the latency of connections is not built"),
+        ("", "close = \"none\"\nrate = 5\n[trial]\nlatency = \"1s\"", "have no latency"),
         (
             "",
             "[[traffic]]\nname = \"u\"\nsrc = \"198.18.10.1\"\ndst = \"198.19.10.1\"",
@@ -125,7 +125,11 @@ fn a_search_takes_connections_that_are_closed_up_to_a_load_that_is_given() {
     for (traffic, search, part) in [
         ("", "", "set `max_load` in [search]"),
         ("", "max_load = 5000\nsizes = [60]", "are those of packets"),
-        ("", "max_load = 5000\ntests = [\"throughput\", \"latency\"]", "no test \"latency\""),
+        (
+            "",
+            "max_load = 5000\ntests = [\"throughput\", \"back-to-back\"]",
+            "no test \"back-to-back\"",
+        ),
         ("close = \"none\"\nrate = 5", "max_load = 5000", "they stay open"),
         ("rate = \"1k\"", "max_load = 5000", "a search finds the rate"),
     ] {

@@ -12,17 +12,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use weir_gen::connect::ledger::{Counts, Course, End};
 use weir_machine::cancel::Cancel;
 use weir_results::accounting::Accounting;
 use weir_results::counters::Counters;
-use weir_results::record::Check;
+use weir_results::record::{Check, Delays};
 use weir_results::traffic::{Connect, Traffic};
 use weir_wire::units::Rate;
 
 use super::feed::{self, Arrived, Feed};
 use super::line;
-use super::pair::{CLIENT, Pair, SERVER};
+use super::pair::{CLIENT, Pair, Quantiles, SERVER, parsed};
 use super::parts::Parts;
 use super::program::Program;
 use crate::model::{DriverKind, EndSpec, HostsSpec};
@@ -34,6 +35,12 @@ use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
 const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
 /// How long an answering line may take beside the distance of the lines.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a client says at its end beside its counts (docs/connect.md).
+#[derive(Debug, Deserialize)]
+struct Said {
+    handshake_ns: Option<Quantiles>,
+}
 
 /// A client and its server.
 pub(super) struct Connections {
@@ -51,6 +58,8 @@ pub(super) struct Connections {
     runs: u32,
     /// What the clients of all runs before have counted, by name.
     before: BTreeMap<String, u64>,
+    /// From SYN to SYN-ACK, in the last run.
+    handshakes: Delays,
     /// When the last step was last counted, by the clock of its end.
     last_ns: Cell<u64>,
 }
@@ -102,6 +111,7 @@ impl Connections {
             is_limited: false,
             runs: 0,
             before: named(&Counts::default()),
+            handshakes: Delays::default(),
             last_ns: Cell::new(0),
         })
     }
@@ -209,6 +219,8 @@ impl Pair for Connections {
             *self.before.entry(name).or_default() += count;
         }
         total?;
+        self.handshakes =
+            parsed::<Said>(&client)?.handshake_ns.map(Quantiles::delays).unwrap_or_default();
         self.await_server()
     }
 
@@ -254,7 +266,8 @@ impl Pair for Connections {
     }
 
     fn observed(&self) -> Result<Observed, TestbedError> {
-        Err(TestbedError::new("the latency of connections is not measured in a lab"))
+        let delays = self.handshakes;
+        Ok(Observed { packets: delays.sample_count, delays, directions: Vec::new() })
     }
 
     fn advice(&self) -> String {

@@ -4,10 +4,13 @@
 
 use std::time::Instant;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use weir_results::accounting::Accounting;
 use weir_results::counters::Counters;
-use weir_results::record::Check;
+use weir_results::record::{Check, Delays};
 
+use super::program::Program;
 use crate::testbed::{Burst, Observed, Reading, TestbedError};
 
 pub(super) use crate::testbed::requests::{CLIENT, SERVER};
@@ -68,4 +71,43 @@ pub(super) trait Pair {
     /// # Errors
     /// When one does not end.
     fn teardown(self: Box<Self>) -> Result<(), TestbedError>;
+}
+
+/// Times, as programs say them, nanoseconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Quantiles {
+    count: u64,
+    min: u64,
+    p50: u64,
+    p90: u64,
+    pub(super) p99: u64,
+    p99_9: u64,
+    max: u64,
+}
+
+impl Quantiles {
+    /// The same, as results have them.
+    pub(super) fn delays(self) -> Delays {
+        Delays {
+            sample_count: self.count,
+            min_ns: self.min,
+            p50_ns: self.p50,
+            p90_ns: self.p90,
+            p99_ns: self.p99,
+            p999_ns: self.p99_9,
+            max_ns: self.max,
+        }
+    }
+}
+
+/// The last figures of a program.
+pub(super) fn parsed<T: DeserializeOwned>(program: &Program) -> Result<T, TestbedError> {
+    let line = program.feed.last_line();
+    serde_json::from_str(&line).map_err(|error| {
+        TestbedError::voids_trial(format!(
+            "{}: `{line}` is not what this version of weir says ({error}): install the same \
+             version there",
+            program.who()
+        ))
+    })
 }

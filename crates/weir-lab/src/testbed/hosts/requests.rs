@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use weir_http::figures::Counts;
 use weir_http::served::Stats;
 use weir_load::client::config::Sources;
@@ -28,7 +27,7 @@ use weir_wire::units::Rate;
 
 use super::feed::{self, Arrived, Feed};
 use super::line;
-use super::pair::{CLIENT, Pair, SERVER};
+use super::pair::{CLIENT, Pair, Quantiles, SERVER, parsed};
 use super::parts::Parts;
 use super::program::Program;
 use crate::model::{DriverKind, EndSpec, HostsSpec};
@@ -58,17 +57,6 @@ struct Said {
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Worker {
     still_ratio: f64,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Quantiles {
-    count: u64,
-    min: u64,
-    p50: u64,
-    p90: u64,
-    p99: u64,
-    p99_9: u64,
-    max: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -316,7 +304,7 @@ impl Pair for Requests {
         ];
         self.before.add(&said.counts);
         self.before.open = 0;
-        self.delays = said.latency_ns.map(delays).unwrap_or_default();
+        self.delays = said.latency_ns.map(Quantiles::delays).unwrap_or_default();
         Ok(())
     }
 
@@ -377,30 +365,6 @@ impl Pair for Requests {
     fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
         let client = self.client.as_mut().map_or(Ok(()), Program::end);
         self.server.end().and(client)
-    }
-}
-
-/// The last figures of a program.
-fn parsed<T: DeserializeOwned>(program: &Program) -> Result<T, TestbedError> {
-    let line = program.feed.last_line();
-    serde_json::from_str(&line).map_err(|error| {
-        TestbedError::voids_trial(format!(
-            "{}: `{line}` is not what this version of weir says ({error}): install the same \
-             version there",
-            program.who()
-        ))
-    })
-}
-
-fn delays(times: Quantiles) -> Delays {
-    Delays {
-        sample_count: times.count,
-        min_ns: times.min,
-        p50_ns: times.p50,
-        p90_ns: times.p90,
-        p99_ns: times.p99,
-        p999_ns: times.p99_9,
-        max_ns: times.max,
     }
 }
 

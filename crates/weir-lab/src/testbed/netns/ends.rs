@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use weir_bpf::attach::{Link, Mode};
+use weir_bpf::histogram::Histogram;
 use weir_gen::backend::RunOptions;
 use weir_gen::connect::ledger::{Counts, Course, End};
 use weir_gen::connect::{self, Client, ClientConfig, ConnectServer, ServerConfig};
@@ -19,6 +20,7 @@ use weir_wire::mac::MacAddr;
 
 use super::layout::Port;
 use super::pair::{CLIENT, Pair, SERVER, Site};
+use super::sink::delays;
 use super::wiring::{ifindex, inside};
 use crate::testbed::connections::{self, BACK, THERE, named};
 use crate::testbed::{Burst, Observed, Reading, TestbedError, Topology};
@@ -31,6 +33,8 @@ pub(super) struct Ends {
     course: Course,
     /// What all runs before have opened; the client counts each from zero.
     opened_before: u64,
+    /// From SYN to SYN-ACK, when the last run began.
+    handshakes_before: Histogram,
     is_running: bool,
     _link: Link,
 }
@@ -67,7 +71,21 @@ impl Ends {
             Client::attach(&config, ifindex(here.port.device)?, cpus).map_err(|e| e.to_string())
         })?;
         let course = connections::course(connect);
-        Ok(Self { client, server, course, opened_before: 0, is_running: false, _link: link })
+        Ok(Self {
+            client,
+            server,
+            course,
+            opened_before: 0,
+            handshakes_before: Histogram::default(),
+            is_running: false,
+            _link: link,
+        })
+    }
+
+    /// From SYN to SYN-ACK, of all runs.
+    fn handshakes(&self) -> Result<Histogram, TestbedError> {
+        let [handshakes, _] = self.client.latency_ns().map_err(TestbedError::new)?;
+        Ok(handshakes)
     }
 
     /// What both ends have counted, and when.
@@ -89,6 +107,7 @@ impl Pair for Ends {
             first_sequence: self.opened_before,
             timestamps: true,
         };
+        self.handshakes_before = self.handshakes()?;
         self.client.start(&options).map_err(TestbedError::new)?;
         self.is_running = true;
         Ok(())
@@ -132,7 +151,8 @@ impl Pair for Ends {
     }
 
     fn observed(&self) -> Result<Observed, TestbedError> {
-        Err(TestbedError::new("the latency of connections is not measured in a lab"))
+        let times = self.handshakes()?.since(&self.handshakes_before);
+        Ok(Observed { packets: times.count(), delays: delays(&times), directions: Vec::new() })
     }
 }
 

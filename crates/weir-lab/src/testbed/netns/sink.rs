@@ -136,7 +136,7 @@ pub(in crate::testbed) fn together(
     Ok(Observed { packets, delays: delays(&histogram), directions })
 }
 
-fn delays(histogram: &Histogram) -> Delays {
+pub(super) fn delays(histogram: &Histogram) -> Delays {
     let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
     Delays {
         sample_count: histogram.count(),

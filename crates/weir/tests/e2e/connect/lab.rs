@@ -243,7 +243,9 @@ fn connections_that_are_reset_are_counted_to_the_reset() {
     }
     let _turn = alone();
     unless_starved(test, || {
-        let reset = lab("close = \"rst\"\nrequest = 0\n");
+        let timed = SPEC.replace("drain = ", "latency = \"300ms\"\ndrain = ");
+        let timed = format!("{timed}close = \"rst\"\nrequest = 0\n");
+        let reset = Lab::new(&timed, &[("tracking.nft", TRACKING), ("pf.conf", PF)]);
         let output = reset.run(&[]);
         let all = trials(&reset.path("out"));
         assert_eq!(all.len(), 3, "{}", stderr(&output));
@@ -253,6 +255,11 @@ fn connections_that_are_reset_are_counted_to_the_reset() {
             assert_eq!(opened, count(trial, "reset_seen"), "{trial:#}");
             assert_eq!(trial["counters"]["client"]["request"], 0);
             assert_eq!(trial["traffic"]["kind"]["connect"]["close"], "rst");
+            let latency = &trial["latency"];
+            let [offered, timed] = ["offered_packets", "sample_count"]
+                .map(|name| latency[name].as_u64().unwrap_or_else(|| panic!("{trial:#}")));
+            assert!(offered > 100 && timed <= offered, "{latency:#}");
+            assert!(latency["p50_ns"].as_u64() > Some(0), "{latency:#}");
             undisturbed(trial)?;
         }
         assert_exit(&output, 0);
@@ -285,6 +292,9 @@ duration_sum = \"1s\"
 first_trial = \"500ms\"
 width = \"20%\"
 max_load = 2000
+tests = [\"throughput\", \"latency\"]
+latency_trial = \"300ms\"
+latency_repeats = 1
 ";
     let test = "the_highest_rate_of_connections_is_searched";
     if !can_run_lab(test) {
@@ -302,6 +312,9 @@ max_load = 2000
         let goal = &item["goals"][0];
         let Some(rate) = goal["lower_pps"].as_f64() else { return Err(goal.to_string()) };
         assert!(rate <= 2000.0 && stdout(&output).contains("conn/s"), "{}", stdout(&output));
+        let points = item["latency"]["points"].as_array().expect("points");
+        let shares: Vec<f64> = points.iter().flat_map(|point| point["load_ratio"].as_f64()).collect();
+        assert_eq!(shares, [0.1, 0.5, 0.9], "{item:#}");
         let page = std::fs::read_to_string(lab.path("out/report.html")).expect("a report");
         assert!(page.contains("conn/s"), "{}", page.len());
         Ok(())

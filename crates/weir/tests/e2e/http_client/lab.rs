@@ -156,6 +156,44 @@ fn requests_at_a_rate_open_a_connection_each() {
     });
 }
 
+/// Up to a load that any machine carries; and how long requests take at shares of it.
+#[test]
+fn the_highest_rate_of_requests_is_searched_and_timed() {
+    const SEARCH: &str = "
+[search]
+loss = [\"0%\"]
+trial = \"500ms\"
+duration_sum = \"1s\"
+first_trial = \"500ms\"
+width = \"20%\"
+max_load = 400
+tests = [\"throughput\", \"latency\"]
+latency_trial = \"500ms\"
+latency_repeats = 1
+";
+    let test = "the_highest_rate_of_requests_is_searched_and_timed";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = alone();
+    unless_starved(test, || {
+        let lab = lab("connections = 8\n", &format!("{FORWARDERS}{SEARCH}"));
+        let (spec, out) = (lab.arg("lab.toml"), lab.arg("out"));
+        let output = run(&["lab", "search", &spec, "--out", &out, "--only", "linux.*"]);
+        let summary = json(&lab.path("out/summary.json"));
+        let item = &summary["items"][0];
+        assert_eq!(item["unit"], "rps", "{}", stderr(&output));
+        let goal = &item["goals"][0];
+        let Some(rate) = goal["lower_pps"].as_f64() else { return Err(goal.to_string()) };
+        assert!(rate <= 400.0 && stdout(&output).contains("req/s"), "{}", stdout(&output));
+        let points = item["latency"]["points"].as_array().expect("points");
+        assert_eq!(points.len(), 3, "{item:#}");
+        // A client that was late itself has timed nothing.
+        let is_timed = |point: &Value| point["mean"]["p50_ns"].as_f64() > Some(0.0);
+        if points.iter().all(is_timed) { Ok(()) } else { Err(format!("{points:?}")) }
+    });
+}
+
 /// Proxies that nobody here wrote, between both ends.
 #[test]
 fn proxies_are_duts() {
