@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
 use crate::proof::Ground;
-use crate::record::{Cost, TrialRecord, Verdict};
+use crate::record::{Cost, Delays, Latency, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, ToggleSummary, Trial, turns};
 use crate::toggle::Role;
@@ -126,7 +126,8 @@ pub struct CollectedPoint {
     pub offered: Option<f64>,
     /// What a packet cost the DUT in CPU time, where that is known.
     pub cost: Option<Cost>,
-    /// What the DUT itself reported after the measurement, by name; empty where it does not.
+    /// What the DUT itself reported after the measurement, by name, and the latency, as
+    /// `latency_p99_ns`; empty where there is neither.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<String, u64>,
     /// What went to other programs meanwhile, 0 to 1, by CPU; empty where nobody looked.
@@ -267,6 +268,16 @@ impl CollectedPoint {
     }
 }
 
+/// What the DUT has reported, and how long packets, connections or requests took.
+fn sizes(record: &TrialRecord) -> BTreeMap<String, u64> {
+    let mut sizes = record.levels.clone();
+    if let Some(Latency { delays, .. }) = &record.latency {
+        let delays = Delays::NAMES.into_iter().zip(delays.in_order());
+        sizes.extend(delays.map(|(name, delay_ns)| (format!("latency_{name}_ns"), delay_ns)));
+    }
+    sizes
+}
+
 fn point((record, _): &Trial) -> CollectedPoint {
     CollectedPoint {
         iteration: record.iteration,
@@ -274,7 +285,7 @@ fn point((record, _): &Trial) -> CollectedPoint {
         has_figure: true,
         offered: Some(record.result.offered_pps),
         cost: record.cost,
-        sizes: record.levels.clone(),
+        sizes: sizes(record),
         foreign: record.foreign_ratios(),
         verdict: Some(record.verdict.clone()),
         cell: format!("cells/{}/{}", record.series, record.iteration),

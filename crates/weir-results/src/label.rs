@@ -169,10 +169,11 @@ fn exponent_above(value: f64) -> i32 {
 pub(crate) type Units = [(f64, &'static str); 3];
 
 /// What the name of a size ends with, what that is at the head of a column, and its units.
-const SIZE_SUFFIXES: [(&str, &str, Units); 5] = [
+const SIZE_SUFFIXES: [(&str, &str, Units); 6] = [
     ("_bytes_per_second", " bytes per second", [(1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
     ("_bytes", ", bytes", [(1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
     ("_ms", ", ms", [(1.0, "ms"); 3]),
+    ("_ns", "", [(1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
     ("_us", ", µs", [(1e6, "s"), (1e3, "ms"), (1.0, "µs")]),
     ("_per_second", " per second", COUNTS),
 ];

@@ -190,6 +190,9 @@ pub struct Delays {
 }
 
 impl Delays {
+    /// Names of what [`Delays::in_order`] gives.
+    pub const NAMES: [&str; 6] = ["min", "p50", "p90", "p99", "p99_9", "max"];
+
     /// The smallest, the quantiles in their order, the largest.
     #[must_use]
     pub const fn in_order(&self) -> [u64; 6] {

@@ -19,6 +19,7 @@ Examples:
   weir lab plot old new --x flows --panels dut --out flows.svg     small multiples
   weir lab plot results/cores --x cpus --ideal --out cores.svg     speed-up by CPUs
   weir lab plot results/sync --x rate --y sync_lag_p99_ms --out lag.svg
+  weir lab plot results/http --x rate --y latency_p99_ns --out latency.svg
   weir lab plot store --strip --out iterations.svg                 every raw point
   weir lab plot store --out flows.gp                               flows.gp and flows.data";
 
@@ -33,7 +34,8 @@ pub(crate) struct PlotArgs {
     #[arg(long, value_name = "DIMENSION", conflicts_with = "strip")]
     pub(crate) x: Option<String>,
     /// Draw what DUTs report of themselves by this name, instead of the figure: a column of the
-    /// table of sizes in the report.
+    /// table of sizes in the report; or the latency: `latency_` with `min`, `p50`, `p90`, `p99`,
+    /// `p99_9` or `max` and `_ns`.
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["strip", "ideal"])]
     pub(crate) y: Option<String>,
     /// The dimension that is spread over panels.

@@ -332,6 +332,7 @@ fn a_size_that_duts_report_is_drawn_instead_of_the_figure() {
     for series in &mut all.series {
         for point in &mut series.points {
             point.sizes.insert("sync_lag_ms".into(), 12);
+            point.sizes.insert("latency_p99_ns".into(), 1_234_000);
             point.sizes.insert("sent_bytes_per_second".into(), 2_500_000);
         }
     }
@@ -353,6 +354,13 @@ fn a_size_that_duts_report_is_drawn_instead_of_the_figure() {
         panic!()
     };
     assert_eq!(panels[0].y.name(), "MB/s");
+    let figure = ask("latency_p99_ns").expect("a figure");
+    assert!(figure.title.starts_with("Latency p99 by flows"), "{}", figure.title);
+    let Body::Lines(panels) = figure.body else { panic!() };
+    assert_eq!(panels[0].y.text(1_234_000.0), "1.234 ms");
     let refused = ask("sync_lag").expect_err("there is none").to_string();
-    assert!(refused.contains("there are: sent_bytes_per_second, sync_lag_ms"), "{refused}");
+    assert!(
+        refused.contains("there are: latency_p99_ns, sent_bytes_per_second, sync_lag_ms"),
+        "{refused}"
+    );
 }

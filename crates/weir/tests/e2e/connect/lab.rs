@@ -313,7 +313,8 @@ latency_repeats = 1
         let Some(rate) = goal["lower_pps"].as_f64() else { return Err(goal.to_string()) };
         assert!(rate <= 2000.0 && stdout(&output).contains("conn/s"), "{}", stdout(&output));
         let points = item["latency"]["points"].as_array().expect("points");
-        let shares: Vec<f64> = points.iter().flat_map(|point| point["load_ratio"].as_f64()).collect();
+        let shares = points.iter().flat_map(|point| point["load_ratio"].as_f64());
+        let shares: Vec<f64> = shares.collect();
         assert_eq!(shares, [0.1, 0.5, 0.9], "{item:#}");
         let page = std::fs::read_to_string(lab.path("out/report.html")).expect("a report");
         assert!(page.contains("conn/s"), "{}", page.len());
