@@ -152,7 +152,7 @@ pub struct Compiled {
     pub typed_at: HashMap<Text, u32>,
 }
 
-/// A ruleset that the data path cannot run: all reasons, in order of place.
+/// A ruleset that the data path cannot run: the reasons, those of queues last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Vec<Diagnostic>);
 
@@ -162,13 +162,20 @@ pub struct Refused(pub Vec<Diagnostic>);
 /// [`Refused`] if it has anything that the data path has not (see [`crate::refuse`]), or too much.
 pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let found = refuse::diagnostics(input.evaluator.ruleset());
-    let (errors, warnings): (Vec<_>, Vec<_>) =
+    let (mut errors, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+    let mut known = input.known.clone();
+    let queue_numbers = queues::numbers(input.evaluator.ruleset(), &mut known)?;
+    let all_rules = input.evaluator.rules();
+    let trees = queues::trees(input.evaluator.ruleset(), all_rules, &queue_numbers);
+    let trees = trees.unwrap_or_else(|Refused(found)| {
+        errors.extend(found);
+        Vec::new()
+    });
     if !errors.is_empty() {
         return Err(Refused(errors));
     }
     typed::check(input)?;
-    let mut known = input.known.clone();
     let rules = infos(input, &mut known)?;
     let steps = input.evaluator.steps();
     if steps.len() > RULE_COUNT_MAX {
@@ -176,9 +183,6 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let tags = tags(input, &mut known)?;
     let gateway_numbers = gateways::numbers(input, &mut known)?;
-    let queue_numbers = queues::numbers(input.evaluator.ruleset(), &mut known)?;
-    let rules_of_all = input.evaluator.rules();
-    let trees = queues::trees(input.evaluator.ruleset(), rules_of_all, &queue_numbers)?;
     let mut builder = Builder {
         names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,

@@ -87,9 +87,7 @@ refusals! {
         "`scrub` rules stand in the main ruleset";
     Dummynet: "dnpipe, dnqueue",
         "traffic is shaped by queues alone";
-    AltqKind: "altq with fairq",
-        "the kernel's classes share by rate and priority";
-    QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient or root",
+    QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient, root, hogs, fairq linkshare",
         "the kernel's queues and classes have nothing like it";
     Limiter: "state limiter, source limiter",
         "states are limited only by max, max-src-states and the like";
@@ -111,10 +109,6 @@ refusals! {
         "SCTP associations are not followed";
     RuleTimeout: "timeouts of a rule other than tcp.*, udp.*, icmp.*, other.*, src.track",
         "they belong to the whole table of states";
-    LogUser: "log (user)",
-        "the log has no owners of sockets";
-    LogInterface: "log (to pflogN) with N above 0",
-        "there is one log";
     LogAllTranslated: "log (all) in nat, rdr, binat",
         "the first packet of a flow is logged there";
     FailPolicy: "set fail-policy return",
@@ -135,11 +129,13 @@ fn is_other_table(table: Option<u32>) -> bool {
     table.is_some_and(|number| number != 0)
 }
 
-/// What is accepted although it changes nothing. The first four draw a warning.
+/// What is accepted although it changes nothing. The first seven draw a warning.
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
     ("ridentifier", "the log has a rule's number, and not this one"),
+    ("log (user)", "the log has no owners of sockets"),
+    ("log (to pflogN)", "there is one log, which has packets of all rules"),
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
     ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
@@ -294,7 +290,7 @@ impl Found {
         for refusal in found.chain(logs_all) {
             self.refuse(refusal, rule.span);
         }
-        self.identified(rule);
+        self.logged(rule);
         if translation::is_to_loopback(rule) {
             self.list.push(translation::loopback_warning(rule));
         }
@@ -325,10 +321,16 @@ impl Found {
         self.half_reassembled(rule);
     }
 
-    /// The number that FreeBSD's log has of a rule.
-    fn identified(&mut self, rule: &Rule) {
+    /// What a log of pf's would have that this one lacks.
+    fn logged(&mut self, rule: &Rule) {
         if rule.options.ridentifier.is_some() {
             self.warn(rule.span, "ridentifier", "the log has the rule's number, and not this one");
+        }
+        if rule.log.is_some_and(|log| log.user) {
+            self.warn(rule.span, "log (user)", "the log has no owners of sockets");
+        }
+        if rule.log.is_some_and(|log| log.interface != 0) {
+            self.warn(rule.span, "log (to …)", "there is one log, which has packets of all rules");
         }
     }
 
@@ -361,7 +363,7 @@ impl Found {
             self.refuse(refusal, span);
         }
         self.half_reassembled(rule);
-        self.identified(rule);
+        self.logged(rule);
         if translation::is_turned_round(rule) {
             self.refuse(Refusal::NatIn, span);
         }
@@ -388,13 +390,13 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
     // Taken apart, so that what is new in the language is either here, or known to be done: a rule
     // is never run as if it asked for less.
     let Rule {
-        log,
         rdomain,
         from,
         to,
         os,
         options,
         span: _,
+        log: _,
         action: _,
         anchor: _,
         direction: _,
@@ -442,8 +444,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
         (Refusal::Dummynet, dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(*rtable)),
         (Refusal::Limiter, !limiters.is_empty()),
-        (Refusal::LogUser, log.is_some_and(|log| log.user)),
-        (Refusal::LogInterface, log.is_some_and(|log| log.interface != 0)),
     ];
     let by_options =
         found.into_iter().filter_map(|(refusal, is_there)| is_there.then_some(refusal));

@@ -120,12 +120,29 @@ impl Facts {
     /// Names the line and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, FactsError> {
         let mut facts = Self::new();
-        for (index, line) in text.lines().enumerate() {
-            let words: Vec<&str> =
-                line.split('#').next().unwrap_or("").split_ascii_whitespace().collect();
+        for (index, words) in words(text) {
             facts.line(&words).map_err(|message| FactsError { line: index + 1, message })?;
         }
         Ok(facts)
+    }
+
+    /// Adds the names of the text of the module's description: hosts, services, protocols, users
+    /// and groups of users. Those of the text go before others.
+    ///
+    /// # Errors
+    ///
+    /// As [`Facts::parse`], and if the text has interfaces or groups of them.
+    pub fn add_names(&mut self, text: &str) -> Result<(), FactsError> {
+        for (index, words) in words(text) {
+            let added = match words.first() {
+                Some(word @ (&"interface" | &"group")) => {
+                    Err(format!("`{word}`: interfaces are those of this machine; leave it out"))
+                }
+                _ => self.line(&words),
+            };
+            added.map_err(|message| FactsError { line: index + 1, message })?;
+        }
+        Ok(())
     }
 
     fn line(&mut self, words: &[&str]) -> Result<(), String> {
@@ -166,6 +183,14 @@ impl Facts {
         }
         Ok(())
     }
+}
+
+/// The words of each line, with its number from 0, without comments.
+fn words(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    text.lines().enumerate().map(|(index, line)| {
+        let line = line.split('#').next().unwrap_or("");
+        (index, line.split_ascii_whitespace().collect())
+    })
 }
 
 /// A line of facts that cannot be read.
@@ -277,6 +302,23 @@ mod tests {
         assert_eq!(facts.service_name(3128, false), None);
         assert_eq!(facts.host("www").len(), 1);
         assert_eq!(facts.user("www"), Some(80));
+    }
+
+    #[test]
+    fn names_are_added_to_what_is_known_and_interfaces_are_not() {
+        let mut facts = Facts::parse("interface em0 192.0.2.1/24\nuser www 80\n").unwrap();
+        facts.add_names("# OpenBSD\nuser _ntpd 83\nuser www 67\nservice x 7000/udp\n").unwrap();
+        assert_eq!((facts.user("_ntpd"), facts.user("www")), (Some(83), Some(67)));
+        assert_eq!(facts.service_name(7000, false).as_deref(), Some("x"));
+        for (text, part) in [
+            ("user a 1\ninterface em1\n", "line 2: `interface`: interfaces are those of this"),
+            ("group dmz\n", "line 1: `group`: interfaces"),
+            ("user a b\n", "line 1: `b` is not"),
+        ] {
+            let error = facts.add_names(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(facts.interfaces().len(), 1);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! leave up to its `max`, in proportion to its bandwidth. Without a `max` that is as much as the
 //! queue above it may have, and at the root there is no limit. `cbq` takes what others leave if it
 //! says `borrow`; `priq` serves its queues by priority; `hfsc` is the same as OpenBSD's. Where a
-//! curve of a tree has two slopes, all of its classes have curves. Queues are numbered by their
-//! names: one name is one number on all interfaces.
+//! curve of a tree has two slopes, all of its classes have curves. `fairq` is as `cbq` with
+//! `borrow`, and its queues are fair among flows. Queues are numbered by their names: one name is
+//! one number on all interfaces.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,6 +29,8 @@ const UNLIMITED_BPS: u64 = 100_000_000_000;
 const LEAST_BPS: u64 = 8_000;
 /// `qlimit` of pf, packets.
 const LIMIT_PACKETS: u32 = 50;
+/// `buckets` of `fairq`.
+const FAIRQ_BUCKETS: u64 = 256;
 /// The class above the queues of `altq`: no queue has its number.
 const ALTQ_ROOT: u16 = 256;
 /// Priorities of the kernel's classes; 0 is served first.
@@ -384,6 +387,7 @@ impl Forest<'_> {
             let priority = queue.priority.unwrap_or(1);
             let mut curves = None;
             let (rate_bps, ceil_bps, priority) = match kind {
+                "fairq" => (share_bps, above_ceil_bps, 7 - priority.min(7)),
                 "cbq" if flags.contains(&"borrow") => {
                     (share_bps, above_ceil_bps, 7 - priority.min(7))
                 }
@@ -459,7 +463,17 @@ fn leaf(queue: &Queue) -> Result<Leaf, Refused> {
         let limit_packets = queue.queue_limit.unwrap_or(LIMIT_PACKETS);
         let Some(scheduler) = &queue.scheduler else { return Ok(Leaf::Fifo { limit_packets }) };
         let has = |flag: &str| scheduler.flags.contains(&flag);
-        return Ok(if has("codel") {
+        return Ok(if scheduler.name == "fairq" {
+            let buckets = scheduler.numbers.iter().find(|(name, _)| *name == "buckets");
+            let flow_count = buckets.map_or(FAIRQ_BUCKETS, |(_, count)| *count);
+            Leaf::Fair {
+                flow_count: u32::try_from(flow_count).unwrap_or(u32::MAX),
+                limit_packets: queue.queue_limit,
+                quantum_bytes: None,
+                target_us: None,
+                interval_us: None,
+            }
+        } else if has("codel") {
             codel(scheduler, limit_packets)
         } else if has("red") || has("ecn") {
             Leaf::Red { limit_packets, has_ecn: has("ecn") }

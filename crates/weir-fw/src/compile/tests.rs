@@ -279,6 +279,22 @@ fn altq_drops_early_where_it_says_so() {
 }
 
 #[test]
+fn fairq_is_fair_among_flows_and_shares_what_others_leave() {
+    let text = "altq on em0 fairq bandwidth 10Mb queue { web, rest }\n\
+                queue web bandwidth 4Mb priority 5 fairq(buckets 64)\n\
+                queue rest bandwidth 1Mb qlimit 90 fairq(default)\npass\n";
+    let compiled = compiled(text, &Known::default()).unwrap();
+    let [_, web, rest] = &compiled.trees[0].classes[..] else { panic!("{:?}", compiled.trees) };
+    assert_eq!((web.rate_bps, web.ceil_bps, web.priority), (4_000_000, 10_000_000, 2));
+    assert_eq!((rest.rate_bps, rest.ceil_bps, rest.priority), (1_000_000, 10_000_000, 6));
+    let fair = |flow_count, limit_packets| {
+        let (quantum_bytes, target_us, interval_us) = (None, None, None);
+        Some(Queue::Fair { flow_count, limit_packets, quantum_bytes, target_us, interval_us })
+    };
+    assert_eq!((web.queue, rest.queue), (fair(64, None), fair(256, Some(90))));
+}
+
+#[test]
 fn all_that_is_wrong_with_queues_is_said_at_once() {
     let text = "queue main on em0 bandwidth 10M\n\
                 queue a parent main bandwidth 5M default\n\

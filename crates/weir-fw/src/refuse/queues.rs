@@ -5,20 +5,16 @@ use weir_rules::ir::AltqOn;
 
 use super::Refusal;
 
-/// The disciplines that the kernel's classes and queues can be.
-const DISCIPLINES: [&str; 4] = ["cbq", "priq", "hfsc", "codel"];
-/// The flags that mean something to them.
+/// The flags that mean something to the kernel's classes and queues.
 const FLAGS: [&str; 5] = ["borrow", "default", "red", "ecn", "codel"];
 /// The same of numbers.
-const NUMBERS: [&str; 2] = ["target", "interval"];
+const NUMBERS: [&str; 3] = ["buckets", "target", "interval"];
 
 /// The first thing of a discipline that the kernel has not.
 fn of_scheduler(scheduler: &Scheduler) -> Option<Refusal> {
-    if !DISCIPLINES.contains(&scheduler.name) {
-        return Some(Refusal::AltqKind);
-    }
     let has_odd = scheduler.flags.iter().any(|flag| !FLAGS.contains(flag))
-        || scheduler.numbers.iter().any(|(name, _)| !NUMBERS.contains(name));
+        || scheduler.numbers.iter().any(|(name, _)| !NUMBERS.contains(name))
+        || (scheduler.name == "fairq" && !scheduler.curves.is_empty());
     has_odd.then_some(Refusal::QueueFlags)
 }
 

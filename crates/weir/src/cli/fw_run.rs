@@ -92,6 +92,10 @@ pub(crate) struct RunArgs {
     /// Define a macro; a definition in the file does not override it.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
     pub(crate) macros: Vec<(String, String)>,
+    /// Names that rulesets use and this machine lacks, in the form of `weir fw check --facts`:
+    /// users and their groups, services, protocols, hosts. Interfaces are this machine's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
     /// What the command starts itself as, to stay in the background.
     #[arg(long, hide = true, requires = "foreground")]
     pub(crate) detached: bool,

@@ -57,7 +57,8 @@ pf.conf without one.
   -S : changes nothing: no name server is ever asked
   -h, --help : print this
   --dialect=D  : freebsd (default) or openbsd
-  --facts=FILE : with -n, interfaces, addresses and names, instead of this machine's
+  --facts=FILE : with -n, interfaces, addresses and names, instead of this machine's;
+                 without, names beside this machine's, as of weir fw run --facts
   --profile=FILE : with -n, packets of each rule, as pfctl -vsr prints them, for -o profile
 
 Errors of a file are lines FILE:LINE: MESSAGE on standard error; a terminal shows the source as
@@ -499,9 +500,11 @@ impl Found {
         if self.file.is_none() && self.store_states.is_none() && asks_nothing {
             return usage("nothing to do: give -f file, -s, -F, -k, -L, -t and -T, -e or -d");
         }
-        if self.facts.is_some() || self.profile.is_some() {
-            let text = "--facts and --profile go with -n: a running firewall has its own";
-            return usage(text);
+        if self.profile.is_some() {
+            return usage("--profile goes with -n: a running firewall has its own");
+        }
+        if self.facts.is_some() && self.file.is_none() {
+            return usage("--facts goes with -f file");
         }
         if self.has('A') {
             let text = "-A loads queues alone: weir loads them with all of the file";

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weir_net::Netlink;
-use weir_rules::facts::Facts;
+use weir_rules::facts::{Facts, FactsError};
 use weir_rules::resolve::{InterfaceAddress, InterfaceFacts};
 
 use super::files;
@@ -29,11 +29,46 @@ pub(crate) fn facts(file: Option<&Path>) -> anyhow::Result<Facts> {
     let Some(path) = file else {
         return of_host().context("cannot read the interfaces of this machine (give --facts FILE)");
     };
-    let text = fs::read_to_string(path).map_err(|error| {
+    Facts::parse(&text(path)?).map_err(|error| at(path, &error))
+}
+
+/// Names that a ruleset uses, of a file of facts, beside those of this machine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MoreNames(String);
+
+impl MoreNames {
+    /// Those of a file, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or has something else.
+    pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = file else { return Ok(Self::default()) };
+        let text = text(path)?;
+        Facts::new().add_names(&text).map_err(|error| at(path, &error))?;
+        Ok(Self(text))
+    }
+
+    /// Facts of this machine, with these names.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not answer.
+    pub(crate) fn with_host(&self) -> anyhow::Result<Facts> {
+        let mut facts = facts(None)?;
+        facts.add_names(&self.0)?;
+        Ok(facts)
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).map_err(|error| {
         anyhow::anyhow!("cannot read the facts of {}: {}", path.display(), files::message(&error))
-    })?;
-    Facts::parse(&text)
-        .map_err(|error| anyhow::anyhow!("{}:{}: {}", path.display(), error.line, error.message))
+    })
+}
+
+fn at(path: &Path, error: &FactsError) -> anyhow::Error {
+    anyhow::anyhow!("{}:{}: {}", path.display(), error.line, error.message)
 }
 
 fn of_host() -> anyhow::Result<Facts> {

@@ -24,8 +24,9 @@ use weir_rules::Dialect;
 use weir_rules::facts::Facts;
 
 use super::load::Language;
+use super::machine::MoreNames;
 use super::names::Names;
-use super::{files, machine, remote, show};
+use super::{files, remote, show};
 use crate::cli::fw::Target;
 use crate::cli::fw_run::RunArgs;
 use crate::exit::{self, Outcome};
@@ -46,12 +47,12 @@ pub(super) fn command(args: &RunArgs) -> anyhow::Result<Outcome> {
     }
 }
 
-/// This machine, asked anew each time.
-struct Host;
+/// This machine, asked anew each time, and what else its rulesets may name.
+struct Host(MoreNames);
 
 impl Machine for Host {
     fn facts(&self) -> Result<Facts, String> {
-        machine::facts(None).map_err(|error| exit::message(&error))
+        self.0.with_host().map_err(|error| exit::message(&error))
     }
 }
 
@@ -86,7 +87,8 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     if args.detached {
         nix::unistd::setsid().context("cannot detach from the terminal")?;
     }
-    let facts = machine::facts(None)?;
+    let more_names = MoreNames::read(args.facts.as_deref())?;
+    let facts = more_names.with_host()?;
     let dialect = args.dialect.map(Dialect::from);
     let (macros, disk) = (args.macros.clone(), files::Disk::default());
     let names = Some(Names::default());
@@ -109,7 +111,7 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let daemon = Daemon {
         options: Options { is_generic: args.generic },
         load: prepared.load,
-        machine: Arc::new(Host),
+        machine: Arc::new(Host(more_names)),
         log_file: args.log.clone(),
         is_log_moved: Arc::clone(&is_log_moved),
         metrics: args.metrics,

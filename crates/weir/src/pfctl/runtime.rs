@@ -18,6 +18,7 @@ use super::{say, stored};
 use crate::cli::pfctl::{Level, Parts, Plan, TableCommand};
 use crate::exit::Outcome;
 use crate::fw::load::Language;
+use crate::fw::machine::MoreNames;
 use crate::fw::names::Names;
 use crate::fw::{files, machine, remote};
 
@@ -271,7 +272,8 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     };
     // What is loaded must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
-    let facts = host_facts()?;
+    let more_names = MoreNames::read(plan.facts.as_deref()).map_err(Failure::Machine)?;
+    let facts = more_names.with_host().map_err(Failure::Machine)?;
     let disk = files::Disk::default();
     let names = Some(Names::default());
     let (macros, is_strict) = (plan.macros.clone(), plan.dialect.is_some());

@@ -308,11 +308,11 @@ fn a_loaded_anchor_and_a_capture_file_are_read() {
 const HALF_RUNS: &str = "\
 ext = \"lo\"
 set fail-policy return
-altq on $ext fairq bandwidth 1Mb queue { q }
+queue q bandwidth 1Mb cbq(default rio)
 nat on $ext from 10.0.0.0/8 to any -> 192.0.2.1 map-e-portset 6/8/0x34
 block al
 pass in on $ext proto tcp to port 22 rtable 1
-pass out log (user)
+pass out dnpipe 1
 ";
 
 #[test]

@@ -240,6 +240,42 @@ fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
     assert_exit(&net.run(&["pfctl", "-f", &path]), 1);
 }
 
+/// A ruleset of another machine names users and services that this one has not.
+#[test]
+fn names_of_another_machine_are_told() {
+    if !can_run_lab("names_of_another_machine_are_told") {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("facts");
+    let rules = "block return\n\
+                 pass out on b1 proto tcp to port weird user _weird keep state\n\
+                 pass in on b0 proto tcp to port weird keep state\n\
+                 pass out on b1 proto tcp to port weird keep state\npass proto icmp6\n";
+    let path = net.file("pf.conf", rules);
+    let refused = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("unknown port `weird`"), "{}", stderr(&refused));
+    for (text, part) in [
+        (
+            "interface em0 192.0.2.1/24\n",
+            "names:1: `interface`: interfaces are those of this machine",
+        ),
+        ("user _weird\n", "names:1: `user` is not a fact"),
+    ] {
+        let refused = net.run(&["fw", "run", "-f", &path, "--facts", &net.file("names", text)]);
+        assert_exit(&refused, 2);
+        assert!(stderr(&refused).contains(part), "{}", stderr(&refused));
+    }
+    let names = net.file("names", "# OpenBSD\nuser _weird 4711\nservice weird 7001/tcp\n");
+    assert_exit(&net.run(&["fw", "run", "-f", &path, "--facts", &names]), 0);
+    echo_server(&net.server, SERVER, 7001);
+    net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("by its name");
+    // What is loaded later may have them, too.
+    assert_exit(&net.run(&["pfctl", "-f", &path]), 1);
+    assert_exit(&net.run(&["pfctl", &format!("--facts={names}"), "-f", &path]), 0);
+}
+
 /// An interface that was attached for a ruleset which is refused is off again, and said to be.
 #[test]
 fn a_refused_reload_leaves_no_false_status() {
