@@ -51,9 +51,11 @@ pub struct Served {
 }
 
 /// What a server tells of all its workers together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub workers: usize,
+    /// Connections accepted by each of them, in their order.
+    pub connections_by_worker: Vec<u64>,
     /// Connections that a listening socket of the server's network namespace had no room for, since
     /// the server was started.
     pub listen_overflows: u64,

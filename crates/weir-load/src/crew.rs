@@ -8,7 +8,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::marker::PhantomData;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -121,10 +121,26 @@ impl<Said: DeserializeOwned> Crew<Said> {
     ///
     /// If one cannot be started; those that were are ended.
     pub fn start(program: &Program, configs: &[impl Serialize]) -> Result<Self, CrewError> {
+        Self::start_with(program, configs, Vec::new())
+    }
+
+    /// The same; the first workers get a descriptor each, as their standard output, which they take
+    /// with [`inherited`].
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        program: &Program,
+        configs: &[impl Serialize],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, CrewError> {
         let (sender, heard) = mpsc::channel();
         let mut crew = Self { workers: Vec::new(), heard, said: PhantomData };
+        let mut descriptors = descriptors.into_iter();
         for (worker, config) in configs.iter().enumerate() {
-            let started = start(program, worker, &sender);
+            let output = descriptors.next().map_or_else(Stdio::null, Stdio::from);
+            let started = start(program, worker, output, &sender);
             crew.workers.push(started.map_err(|source| CrewError::Start { worker, source })?);
             crew.send(worker, config)?;
         }
@@ -236,13 +252,18 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-fn start(program: &Program, worker: usize, sender: &Sender<(usize, Heard)>) -> io::Result<Worker> {
+fn start(
+    program: &Program,
+    worker: usize,
+    output: Stdio,
+    sender: &Sender<(usize, Heard)>,
+) -> io::Result<Worker> {
     let (ours, theirs) = UnixStream::pair()?;
     let listening = ours.try_clone()?;
     let child = Command::new(&program.path)
         .args(&program.arguments)
-        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(output)
         .process_group(0)
         .spawn()?;
     let mut worker_process = Worker { child, socket: Some(ours) };
@@ -273,6 +294,15 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// The descriptor that a worker was started with, in the worker.
+///
+/// # Errors
+///
+/// If this process has no more room for descriptors.
+pub fn inherited() -> io::Result<OwnedFd> {
+    io::stdout().as_fd().try_clone_to_owned()
 }
 
 /// A worker's end of the socket. It does not block once the configuration has been read.

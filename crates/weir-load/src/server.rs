@@ -12,6 +12,7 @@ mod worker;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -30,12 +31,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BACKLOG: i32 = 65_535;
 
 /// What to serve with.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ServerOptions {
     /// What runs [`work`].
     pub program: Program,
     /// Addresses and ports, at least one; a port of 0 is chosen by the kernel.
     pub listen: Vec<SocketAddr>,
+    /// The listening sockets of the workers, of [`listeners`], if they have to be known before: one
+    /// for each. Without any, each worker makes those of all addresses.
+    pub listeners: Vec<TcpListener>,
     /// Number of workers, at least 1.
     pub worker_count: usize,
     /// CPUs to pin workers to, in turn; without any, the kernel places them.
@@ -51,6 +55,9 @@ pub enum ServerError {
     /// Somebody else listens there, or the address is none of this host.
     #[error("cannot listen at {address}: {source}")]
     Listen { address: SocketAddr, source: io::Error },
+    /// A listening socket cannot be given to its worker.
+    #[error("cannot give a worker its listening socket: {0}")]
+    Inherit(io::Error),
     /// A worker says why it cannot go on.
     #[error("worker {worker}: {reason}")]
     Worker { worker: usize, reason: String },
@@ -74,6 +81,8 @@ fn overflows(network: &mut Netstat) -> Result<u64, CountersError> {
 #[derive(Serialize, Deserialize)]
 struct Config {
     listen: Vec<SocketAddr>,
+    /// It was started with a listening socket.
+    inherits: bool,
     cpu: Option<usize>,
     /// Makes its random numbers others than those of the other workers.
     seed: u64,
@@ -121,15 +130,26 @@ impl Server {
     /// If somebody listens at an address already, or workers cannot be started.
     pub fn start(options: &ServerOptions) -> Result<Self, ServerError> {
         let mut addresses = Vec::new();
-        for &address in &options.listen {
+        let inherits = !options.listeners.is_empty();
+        for &address in options.listen.iter().filter(|_| !inherits) {
             let free = free_address(address);
             addresses.push(free.map_err(|source| ServerError::Listen { address, source })?);
+        }
+        let mut descriptors = Vec::new();
+        for listener in &options.listeners {
+            let address = listener.local_addr();
+            let copy = listener.try_clone().map(OwnedFd::from);
+            descriptors.push(copy.map_err(ServerError::Inherit)?);
+            if addresses.is_empty() {
+                addresses.push(address.map_err(ServerError::Inherit)?);
+            }
         }
         let identity = options.certificate.as_ref();
         let identity = identity.map(|one| Identity::new(one, &addresses)).transpose()?;
         let configs: Vec<Config> = (0..options.worker_count)
             .map(|worker| Config {
-                listen: addresses.clone(),
+                listen: if inherits { Vec::new() } else { addresses.clone() },
+                inherits,
                 cpu: options.cpus.get(worker % options.cpus.len().max(1)).copied(),
                 seed: worker as u64,
                 tls: identity.clone(),
@@ -137,7 +157,7 @@ impl Server {
             .collect();
         let mut network = Netstat::open()?;
         let overflows_before = overflows(&mut network)?;
-        let crew = Crew::start(&options.program, &configs)?;
+        let crew = Crew::start_with(&options.program, &configs, descriptors)?;
         let mut server = Self { crew, addresses, network, overflows_before, asking: Vec::new() };
         server.hear_all(|said| matches!(said, Said::Listening).then_some(()))?;
         Ok(server)
@@ -205,8 +225,9 @@ impl Server {
         for counts in &counts {
             served.add(counts);
         }
+        let connections_by_worker = counts.iter().map(|counts| counts.connections).collect();
         let listen_overflows = overflows(&mut self.network)?.saturating_sub(self.overflows_before);
-        Ok(Stats { workers: self.crew.size(), listen_overflows, served })
+        Ok(Stats { workers: self.crew.size(), connections_by_worker, listen_overflows, served })
     }
 
     /// Waits until each worker has said something that `pick` takes.
@@ -246,7 +267,7 @@ impl Server {
             let asking = std::mem::take(&mut self.asking);
             let stats = self.stats()?;
             for worker in asking {
-                self.crew.send(worker, &Order::Tell(stats))?;
+                self.crew.send(worker, &Order::Tell(stats.clone()))?;
             }
         }
         Ok(())
@@ -263,8 +284,19 @@ fn free_address(address: SocketAddr) -> io::Result<SocketAddr> {
     TcpListener::from(socket).local_addr()
 }
 
+/// So many listening sockets that share an address, in an order that stays; port 0 is one that is
+/// free.
+///
+/// # Errors
+///
+/// If somebody listens there already, or the address is none of this host.
+pub fn listeners(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    let address = free_address(address)?;
+    (0..count).map(|_| listener(address)).collect()
+}
+
 /// A listening socket of one worker.
-fn listener(address: SocketAddr) -> io::Result<mio::net::TcpListener> {
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket(address)?;
     socket.set_reuse_port(true)?;
     // Connections inherit it: the end of a long reply must not wait for an acknowledgement.
@@ -272,7 +304,7 @@ fn listener(address: SocketAddr) -> io::Result<mio::net::TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(mio::net::TcpListener::from_std(socket.into()))
+    Ok(socket.into())
 }
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {

@@ -285,8 +285,12 @@ fn hashes(settings: &Settings) -> [weir_wire::rss::Steering; 4] {
     FlowKind::ALL.map(|kind| settings.steering(kind))
 }
 
-/// The settings with a table of sockets.
-fn of_sockets(settings: &Settings, each: Each) -> Result<Settings, TableError> {
+/// The settings with a table of sockets: one for each queue, or each bucket.
+///
+/// # Errors
+///
+/// If there are more buckets than a table has room for.
+pub fn of_sockets(settings: &Settings, each: Each) -> Result<Settings, TableError> {
     let table = match each {
         Each::Queue => settings.table.clone(),
         Each::Bucket => {

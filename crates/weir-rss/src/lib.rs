@@ -41,7 +41,9 @@ pub mod card;
 pub mod group;
 pub mod tap;
 
-pub use group::{Each, Group, GroupError, Options, Steer, Steering, open_tcp, open_udp};
+pub use group::{
+    Each, Group, GroupError, Options, Steer, Steering, of_sockets, open_tcp, open_udp,
+};
 pub use tap::{Tap, TapError};
 pub use weir_wire::flow::Flow;
 pub use weir_wire::rss::Settings;

@@ -32,7 +32,7 @@ fn written(args: &SpreadArgs) -> Option<Settings> {
     args.table.clone().map(|table| settings(table, args.key.clone(), args.fields))
 }
 
-fn settings(table: Table, key: Option<Key>, fields: Option<Fields>) -> Settings {
+pub(crate) fn settings(table: Table, key: Option<Key>, fields: Option<Fields>) -> Settings {
     Settings {
         key: key.unwrap_or_else(Key::microsoft),
         table,

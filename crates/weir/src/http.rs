@@ -10,6 +10,7 @@ use weir_load::{client as load_client, server};
 use crate::cli::http::{HttpArgs, HttpCommand};
 use crate::exit::Outcome;
 
+mod buckets;
 mod client;
 mod plan;
 mod pools;

@@ -90,8 +90,11 @@ impl Worker {
         let control = line.socket().as_raw_fd();
         poll.registry().register(&mut SourceFd(&control), CONTROL, Interest::READABLE)?;
         let mut listeners = Vec::new();
-        for (index, &address) in config.listen.iter().enumerate() {
-            let mut listener = listener(address)?;
+        let inherited = config.inherits.then(crew::inherited);
+        let inherited = inherited.map(|socket| socket.map(std::net::TcpListener::from));
+        let made = config.listen.iter().map(|address| listener(*address));
+        for (index, listener) in inherited.into_iter().chain(made).enumerate() {
+            let mut listener = TcpListener::from_std(listener?);
             let token = Token(FIRST_LISTENER + index);
             poll.registry().register(&mut listener, token, Interest::READABLE)?;
             listeners.push((listener, Queue::Empty));

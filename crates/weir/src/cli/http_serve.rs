@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use weir_http::ask::USAGE;
 use weir_net::CpuList;
+use weir_wire::rss::Table;
 
 use super::JsonFlag;
+use super::echo::EachName;
 use super::traffic::some_time;
 
 const METHODS: &str =
@@ -24,7 +26,8 @@ Examples:
   weir http serve --listen 10.0.0.1:80
   weir http serve --listen 0.0.0.0:80 --listen [::]:80 --workers 14 --progress
   weir http serve --listen 10.0.0.1:443 --tls --cert chain.pem --key key.pem
-  weir http serve --listen 10.0.0.1:80 --pin 2-5 --json > served.json";
+  weir http serve --listen 10.0.0.1:80 --pin 2-5 --json > served.json
+  weir http serve --listen 10.0.0.1:80 -i eth1 --each bucket";
 
 /// What requests get stands here in the server's words, without the line that introduces them.
 pub(crate) fn serve_help() -> String {
@@ -51,6 +54,18 @@ pub(crate) struct ServeArgs {
     /// used].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
+    /// A worker for each receive queue of this interface, which gets the connections that are
+    /// hashed there, by its key and table.
+    #[arg(short = 'i', value_name = "IF", conflicts_with = "workers")]
+    pub(crate) interface: Option<String>,
+    /// The same by this table, with Microsoft's key: a queue for each bucket (0,1,0,2),
+    /// equal:QUEUES[/SIZE] or weights:W,W,…[/SIZE].
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["workers", "interface"])]
+    pub(crate) table: Option<Table>,
+    /// What there is a worker for: each queue that the table names, or each bucket [default:
+    /// queue].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) each: Option<EachName>,
     /// CPUs to pin workers to, in turn: 0-1,3 [default: the kernel places them].
     #[arg(long, value_name = "LIST")]
     pub(crate) pin: Option<CpuList>,

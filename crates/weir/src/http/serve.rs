@@ -12,6 +12,7 @@ use weir_net::cpu;
 use weir_results::number::{counted, counted_len, duration};
 use weir_wire::units::{format_count, whole_ns};
 
+use super::buckets::Buckets;
 use crate::cli::http_serve::ServeArgs;
 use crate::exit::Outcome;
 use crate::receive::Screen;
@@ -30,10 +31,17 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     }
     let default_count = if cpus.is_empty() { online.count() } else { cpus.len() };
     let cancel = signals::listen_alone()?;
+    let buckets = Buckets::new(args)?;
+    let bucket_count = buckets.as_ref().map(|buckets| buckets.listeners.len());
+    let (listeners, _steering) = match buckets {
+        Some(Buckets { listeners, steering }) => (listeners, Some(steering)),
+        None => (Vec::new(), None),
+    };
     let options = ServerOptions {
         program: Program::worker(Role::Server).context(super::NO_PROGRAM)?,
         listen: args.listen.clone(),
-        worker_count: args.workers.map_or(default_count, usize::from),
+        listeners,
+        worker_count: bucket_count.or(args.workers.map(usize::from)).unwrap_or(default_count),
         cpus,
         certificate: certificate(args),
     };

@@ -10,6 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use weir_net::{Netlink, NetnsGuard};
+use weir_wire::flow::Flow;
+use weir_wire::rss::{Fields, FlowKind, Key, Settings, Symmetry, Table};
 
 use crate::common::{PATIENCE, assert_exit, can_run_lab, stderr, stdout, wait_until};
 use crate::turns::{Turn, beside, namespace};
@@ -42,14 +44,19 @@ impl Place {
 
     /// The same, started by another command.
     fn serve_behind(&self, before: &[&str], options: &[&str]) -> Serving<'_> {
+        self.serve_at(&["127.0.0.1:0", "[::1]:0"], before, options)
+    }
+
+    /// The same at other addresses.
+    fn serve_at(&self, at: &[&str], before: &[&str], options: &[&str]) -> Serving<'_> {
         let weir = [env!("CARGO_BIN_EXE_weir"), "http", "serve", "--json"];
-        let listen = ["--listen", "127.0.0.1:0", "--listen", "[::1]:0"];
+        let listen: Vec<&str> = at.iter().flat_map(|address| ["--listen", address]).collect();
         let mut command = self.inside(&[before, &weir, &listen, options].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip runs");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut addresses = Vec::new();
-        while addresses.len() < 2 {
+        while addresses.len() < at.len() {
             let line = lines.next().expect("it says where it serves").expect("text");
             let (_, rest) = line.split_once("://").unwrap_or_else(|| panic!("{line}"));
             let (address, _) = rest.split_once('/').expect("an address");
@@ -253,6 +260,75 @@ fn clients_that_break_the_rules_are_answered_and_counted() {
     assert_eq!(stats["closed_early"], 2, "{stats:#}");
     assert_eq!((&stats["closed_by_server"], &stats["reset"]), (&6.into(), &0.into()), "{stats:#}");
     assert_balanced(&server.end());
+}
+
+/// The bucket of a connection, by Microsoft's key and the 4-tuple.
+fn bucket(stream: &TcpStream, table: &Table) -> usize {
+    let (from, to) = (stream.local_addr().expect("bound"), stream.peer_addr().expect("connected"));
+    let steering = Settings {
+        key: Key::microsoft(),
+        table: table.clone(),
+        symmetry: Symmetry::None,
+        fields: [Fields::FourTuple; 4],
+    }
+    .steering(FlowKind::of(false, from.is_ipv6()));
+    let flow = Flow { src: from.ip(), dst: to.ip(), src_port: from.port(), dst_port: to.port() };
+    steering.place(steering.hash(flow)).bucket
+}
+
+#[test]
+fn connections_go_to_the_worker_of_their_bucket_or_queue() {
+    if !can_run_lab("connections_go_to_the_worker_of_their_bucket_or_queue") {
+        return;
+    }
+    let place = Place::new();
+    let queues = [0_u16, 1, 1, 0];
+    let table = Table::new(queues.to_vec()).expect("a table");
+    for (address, each) in
+        [("127.0.0.1:0", "bucket"), ("127.0.0.1:0", "queue"), ("[::1]:0", "bucket")]
+    {
+        let options = ["--table", "0,1,1,0", "--each", each];
+        let serving = place.serve_at(&[address], &[], &options);
+        let streams: Vec<TcpStream> = (0..40).map(|_| serving.connect()).collect();
+        let mut expected = vec![0_u64; if each == "bucket" { 4 } else { 2 }];
+        for stream in &streams {
+            let bucket = bucket(stream, &table);
+            let worker = if each == "bucket" { bucket } else { queues[bucket].into() };
+            expected[worker] += 1;
+        }
+        // Those that were accepted are counted; it is not known when that is.
+        let counts = |stats: &Value| -> Vec<u64> {
+            let list = stats["connections_by_worker"].as_array().expect("a list");
+            list.iter().map(|count| count.as_u64().expect("a number")).collect()
+        };
+        let all = |stats: &Value| counts(stats).iter().sum::<u64>();
+        let mut stats = serving.stats();
+        let mut asked = 1;
+        while all(&stats) < 40 + asked {
+            stats = serving.stats();
+            asked += 1;
+        }
+        drop(streams);
+        let total = serving.end();
+        let found = counts(&total);
+        // But for those of curl, wherever they went.
+        let others: Vec<u64> =
+            found.iter().zip(&expected).map(|(found, expected)| found - expected).collect();
+        assert_eq!(others.iter().sum::<u64>(), asked, "{found:?}, {expected:?}");
+        assert!(expected.iter().all(|count| *count > 0), "{expected:?}");
+        assert_eq!(total["workers"], expected.len());
+    }
+    for (options, part) in [
+        (&["--each", "bucket"][..], "give an interface (-i) or a --table".to_lowercase()),
+        (&["--table", "0,1", "--workers", "2"], "cannot be used with".to_owned()),
+        (&["--table", "0,1", "--listen", "[::1]:0"], "listen at one address".to_owned()),
+        (&["-i", "lo"], "give --table equal:n".to_owned()),
+    ] {
+        let weir = [env!("CARGO_BIN_EXE_weir"), "http", "serve", "--listen", "127.0.0.1:0"];
+        let output = place.inside(&[&weir, options].concat()).output().expect("ip runs");
+        assert_exit(&output, 2);
+        assert!(stderr(&output).to_lowercase().contains(&part), "{}", stderr(&output));
+    }
 }
 
 #[test]

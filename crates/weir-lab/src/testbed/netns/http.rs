@@ -102,6 +102,7 @@ impl HttpEnds {
         let options = ServerOptions {
             program: Program::worker(Role::Server).map_err(TestbedError::new)?,
             listen: vec![server],
+            listeners: Vec::new(),
             worker_count: server_cpus.len().max(needed),
             cpus: server_cpus.to_vec(),
             certificate: None,
