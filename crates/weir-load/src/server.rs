@@ -105,7 +105,7 @@ enum Order {
     /// Say what it has counted.
     Count,
     /// Answer those who asked first with this.
-    Tell(Stats),
+    Tell(Box<Stats>),
     /// Serve no more, and say what it has counted.
     Stop,
 }
@@ -267,7 +267,7 @@ impl Server {
             let asking = std::mem::take(&mut self.asking);
             let stats = self.stats()?;
             for worker in asking {
-                self.crew.send(worker, &Order::Tell(stats.clone()))?;
+                self.crew.send(worker, &Order::Tell(Box::new(stats.clone())))?;
             }
         }
         Ok(())

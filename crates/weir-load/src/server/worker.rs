@@ -178,7 +178,7 @@ impl Worker {
                     self.is_stopped = true;
                     self.say_counts(line)?;
                 }
-                crew::Order::Message(Order::Tell(stats)) => self.tell(stats),
+                crew::Order::Message(Order::Tell(stats)) => self.tell(*stats),
             }
         }
     }
