@@ -165,12 +165,13 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let (mut errors, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
     let mut known = input.known.clone();
-    let queue_numbers = queues::numbers(input.evaluator.ruleset(), &mut known)?;
-    let all_rules = input.evaluator.rules();
-    let trees = queues::trees(input.evaluator.ruleset(), all_rules, &queue_numbers);
-    let trees = trees.unwrap_or_else(|Refused(found)| {
+    let queues = queues::numbers(input.evaluator.ruleset(), &mut known).and_then(|numbers| {
+        let rules = input.evaluator.rules();
+        Ok((queues::trees(input.evaluator.ruleset(), rules, &numbers)?, numbers))
+    });
+    let (trees, queue_numbers) = queues.unwrap_or_else(|Refused(found)| {
         errors.extend(found);
-        Vec::new()
+        Default::default()
     });
     if !errors.is_empty() {
         return Err(Refused(errors));

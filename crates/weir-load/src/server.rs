@@ -21,6 +21,7 @@ use weir_http::served::{Served, Stats};
 use weir_net::counters::{self, CountersError, Netstat};
 
 use crate::crew::{Crew, CrewError, Program};
+use crate::descriptors;
 use tls::{Certificate, Identity, TlsError};
 
 pub use worker::work;
@@ -291,6 +292,8 @@ fn free_address(address: SocketAddr) -> io::Result<SocketAddr> {
 ///
 /// If somebody listens there already, or the address is none of this host.
 pub fn listeners(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    // Each worker has a few descriptors here as well.
+    descriptors::raise_limit()?;
     let address = free_address(address)?;
     (0..count).map(|_| listener(address)).collect()
 }

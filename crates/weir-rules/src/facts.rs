@@ -133,16 +133,39 @@ impl Facts {
     ///
     /// As [`Facts::parse`], and if the text has interfaces or groups of them.
     pub fn add_names(&mut self, text: &str) -> Result<(), FactsError> {
+        let mut seen = BTreeSet::new();
         for (index, words) in words(text) {
-            let added = match words.first() {
-                Some(word @ (&"interface" | &"group")) => {
+            let added = match &words[..] {
+                [word @ ("interface" | "group"), ..] => {
                     Err(format!("`{word}`: interfaces are those of this machine; leave it out"))
+                }
+                ["host" | "service" | "protocol", name, ..] => {
+                    if seen.insert((words[0], (*name).to_owned())) {
+                        self.forget(words[0], name);
+                    }
+                    self.line(&words)
                 }
                 _ => self.line(&words),
             };
             added.map_err(|message| FactsError { line: index + 1, message })?;
         }
         Ok(())
+    }
+
+    /// Forgets what a name stands for.
+    fn forget(&mut self, kind: &str, name: &str) {
+        match kind {
+            "host" => drop(self.hosts.remove(name)),
+            "service" => {
+                self.ports.remove(name);
+                self.tcp_names.retain(|_, known| **known != *name);
+                self.udp_names.retain(|_, known| **known != *name);
+            }
+            _ => {
+                self.protocol_numbers.remove(name);
+                self.protocol_names.retain(|_, known| **known != *name);
+            }
+        }
     }
 
     fn line(&mut self, words: &[&str]) -> Result<(), String> {
@@ -310,6 +333,12 @@ mod tests {
         facts.add_names("# OpenBSD\nuser _ntpd 83\nuser www 67\nservice x 7000/udp\n").unwrap();
         assert_eq!((facts.user("_ntpd"), facts.user("www")), (Some(83), Some(67)));
         assert_eq!(facts.service_name(7000, false).as_deref(), Some("x"));
+        facts.add_host("gw", "192.0.2.1".parse().unwrap());
+        let more = "service http 8080/tcp\nhost gw 10.0.0.1\nhost gw 10.0.0.2\nprotocol tcp 200\n";
+        facts.add_names(more).unwrap();
+        assert_eq!(facts.service_port("http"), Some(8080));
+        assert_eq!(facts.host("gw").len(), 2, "those of the text alone");
+        assert_eq!(facts.protocol_number("tcp"), Some(200));
         for (text, part) in [
             ("user a 1\ninterface em1\n", "line 2: `interface`: interfaces are those of this"),
             ("group dmz\n", "line 1: `group`: interfaces"),

@@ -9,7 +9,7 @@
 //! `borrow`, and its queues are fair among flows. Queues are numbered by their names: one name is
 //! one number on all interfaces.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_bpf::firewall::layout::{QUEUE_COUNT_MAX, SCRUB_FAST_QUEUE_SHIFT, SCRUB_QUEUE_SHIFT};
 use weir_net::shaping::{Class, Curve, Curves, Queue as Leaf, Tree};
@@ -29,6 +29,8 @@ const UNLIMITED_BPS: u64 = 100_000_000_000;
 const LEAST_BPS: u64 = 8_000;
 /// `qlimit` of pf, packets.
 const LIMIT_PACKETS: u32 = 50;
+/// Most flows of a queue.
+const FLOW_COUNT_MAX: u32 = 65_536;
 /// `buckets` of `fairq`.
 const FAIRQ_BUCKETS: u64 = 256;
 /// The class above the queues of `altq`: no queue has its number.
@@ -108,6 +110,9 @@ pub(super) fn trees<'a>(
     for rule in rules {
         errors.extend(wrong_queues(rule, numbers, has_all.then_some(&trees)));
     }
+    // A rule is expanded to several, which name the same.
+    let mut seen = HashSet::new();
+    errors.retain(|error| seen.insert((error.span, error.message.clone())));
     if errors.is_empty() { Ok(trees) } else { Err(Refused(errors)) }
 }
 
@@ -451,6 +456,16 @@ fn codel(scheduler: &Scheduler, limit_packets: u32) -> Leaf {
     }
 }
 
+/// Flows that the kernel tells apart (tc-fq_codel(8)).
+fn flows(queue: &Queue, count: u64) -> Result<u32, Refused> {
+    let found = u32::try_from(count).ok().filter(|count| (1..=FLOW_COUNT_MAX).contains(count));
+    found.ok_or_else(|| {
+        let name = &queue.name.value;
+        let message = format!("queue `{name}`: {count} flows or buckets");
+        wrong(queue.name.span, message, "the kernel tells 1 to 65,536 apart")
+    })
+}
+
 /// What a queue is if there is none below it.
 fn leaf(queue: &Queue) -> Result<Leaf, Refused> {
     let Some(flow_count) = queue.flow_count else {
@@ -465,9 +480,8 @@ fn leaf(queue: &Queue) -> Result<Leaf, Refused> {
         let has = |flag: &str| scheduler.flags.contains(&flag);
         return Ok(if scheduler.name == "fairq" {
             let buckets = scheduler.numbers.iter().find(|(name, _)| *name == "buckets");
-            let flow_count = buckets.map_or(FAIRQ_BUCKETS, |(_, count)| *count);
             Leaf::Fair {
-                flow_count: u32::try_from(flow_count).unwrap_or(u32::MAX),
+                flow_count: flows(queue, buckets.map_or(FAIRQ_BUCKETS, |(_, count)| *count))?,
                 limit_packets: queue.queue_limit,
                 quantum_bytes: None,
                 target_us: None,
@@ -482,7 +496,7 @@ fn leaf(queue: &Queue) -> Result<Leaf, Refused> {
         });
     };
     Ok(Leaf::Fair {
-        flow_count,
+        flow_count: flows(queue, flow_count.into())?,
         limit_packets: queue.queue_limit,
         quantum_bytes: queue.quantum_bytes,
         target_us: queue.target_ms.map(|ms| ms.saturating_mul(1000)),

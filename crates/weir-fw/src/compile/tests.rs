@@ -300,7 +300,7 @@ fn all_that_is_wrong_with_queues_is_said_at_once() {
                 queue a parent main bandwidth 5M default\n\
                 queue b parent main bandwidth 5M default\n\
                 queue c parent x bandwidth 5M\nqueue d parent c bandwidth 1M\n\
-                pass in set queue e\nmatch out set queue (a, f)\n";
+                pass in proto { tcp udp } set queue e\nmatch out set queue (a, f)\n";
     let refused = compiled_as(Dialect::OpenBsd, text, &Known::default()).unwrap_err();
     let said: Vec<&str> = refused.0.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(
@@ -328,6 +328,7 @@ fn queues_that_cannot_be_are_refused() {
         ("queue a on em0 bandwidth 1M default\nqueue b parent a bandwidth 1K\n", "below it"),
         ("queue a on em0 bandwidth 1M default\npass set queue c\n", "queue `c` is not defined"),
         ("queue a on em0 bandwidth 1M quantum 9 default\n", "need `flows`"),
+        ("queue a on em0 bandwidth 1M flows 70000 default\n", "70000 flows or buckets"),
         (
             "queue a on em0 bandwidth 1M default\nqueue a on em0 bandwidth 1M\n",
             "two queues at its root",

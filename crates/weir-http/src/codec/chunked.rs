@@ -8,9 +8,10 @@ use super::{CHUNK_TEXT_BYTES_MAX, DecodeError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
     place: Place,
-    /// Bytes of extensions so far, and of blanks and zeros in their place; of trailers, once they
-    /// begin.
+    /// Bytes of extensions so far; of trailers, once they begin.
     text_bytes: u32,
+    /// Blanks, and zeros before a digit, of the size that is being read.
+    padding_bytes: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ enum Place {
 
 impl Chunked {
     pub(super) const fn new() -> Self {
-        Self { place: Place::Size, text_bytes: 0 }
+        Self { place: Place::Size, text_bytes: 0, padding_bytes: 0 }
     }
 
     pub(super) fn is_done(self) -> bool {
@@ -68,13 +69,16 @@ impl Chunked {
 
     fn next(&mut self, byte: u8) -> Result<Place, DecodeError> {
         Ok(match (self.place, byte) {
-            (Place::Size, _) => Place::Digits(with_digit(0, byte)?),
+            (Place::Size, _) => {
+                self.padding_bytes = 0;
+                Place::Digits(with_digit(0, byte)?)
+            }
             (Place::Digits(size) | Place::Blanks(size), b' ' | b'\t') => {
-                self.count_text()?;
+                count(&mut self.padding_bytes)?;
                 Place::Blanks(size)
             }
             (Place::Digits(0), b'0') => {
-                self.count_text()?;
+                count(&mut self.padding_bytes)?;
                 Place::Digits(0)
             }
             (Place::Digits(size) | Place::Blanks(size), b';') => Place::Extension(size),
@@ -83,7 +87,7 @@ impl Chunked {
             }
             (Place::Digits(size), _) => Place::Digits(with_digit(size, byte)?),
             (Place::Extension(size), byte) if byte != b'\n' => {
-                self.count_text()?;
+                count(&mut self.text_bytes)?;
                 Place::Extension(size)
             }
             (Place::SizeFeed(0), b'\n') => {
@@ -96,7 +100,7 @@ impl Chunked {
             (Place::Line, b'\r') => Place::LastFeed,
             (Place::Trailer, b'\r') => Place::TrailerFeed,
             (Place::Line | Place::Trailer, byte) if byte != b'\n' => {
-                self.count_text()?;
+                count(&mut self.text_bytes)?;
                 Place::Trailer
             }
             (Place::TrailerFeed, b'\n') => Place::Line,
@@ -104,14 +108,12 @@ impl Chunked {
             _ => return Err(DecodeError::Chunk),
         })
     }
+}
 
-    fn count_text(&mut self) -> Result<(), DecodeError> {
-        self.text_bytes += 1;
-        if self.text_bytes > CHUNK_TEXT_BYTES_MAX {
-            return Err(DecodeError::ChunkTextTooLarge);
-        }
-        Ok(())
-    }
+/// One more byte of what has a limit.
+fn count(bytes: &mut u32) -> Result<(), DecodeError> {
+    *bytes += 1;
+    if *bytes > CHUNK_TEXT_BYTES_MAX { Err(DecodeError::ChunkTextTooLarge) } else { Ok(()) }
 }
 
 /// A size with one more hexadecimal digit.
@@ -180,6 +182,9 @@ mod tests {
             let size = format!("0{}\r\n\r\n", more.repeat(long.len() + 1));
             assert_eq!(decode(size.as_bytes()), Err(DecodeError::ChunkTextTooLarge), "{more:?}");
         }
+        // Servers may pad each size, however many there are.
+        let padded = "1  \r\nx\r\n".repeat(long.len()) + "0\r\n\r\n";
+        assert!(decode(padded.as_bytes()).is_ok());
         let trailer = format!("0\r\n{long}x\r\n\r\n");
         assert_eq!(decode(trailer.as_bytes()), Err(DecodeError::ChunkTextTooLarge));
     }

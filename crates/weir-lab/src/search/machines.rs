@@ -33,7 +33,8 @@ fn no_highest_load() -> String {
 
 fn test_refusal(plan: &Plan, terms: &Terms) -> Option<String> {
     // Connections and requests are timed by their client alone.
-    let has_packets = plan.series.iter().any(|series| series.traffic.kind.is_packets());
+    let mut searched = plan.cells.iter().map(|cell| &plan.series[cell.series_index]);
+    let has_packets = searched.any(|series| series.traffic.kind.is_packets());
     let why = |test: &Test| match test {
         Test::Throughput | Test::LossCurve => None,
         Test::Latency => has_packets.then_some("two machines share no clock"),

@@ -73,6 +73,8 @@ pub(super) struct Connection {
     pub(super) served: u32,
     /// It was open before its request was begun, so that the server may have closed it meanwhile.
     pub(super) was_idle: bool,
+    /// It is among those on which there may be more to read.
+    pub(super) is_unread: bool,
     /// Its request was sent again, on a new connection.
     pub(super) is_retry: bool,
     /// When its request was due, nanoseconds.

@@ -189,8 +189,8 @@ pub fn run(
         if is_stopped() {
             return manager.stop(Duration::from_nanos(now_ns() - begin_ns));
         }
-        manager.hear()?;
-        if manager.lost() > 0 {
+        // All that they have said was heard, however late this process is itself.
+        if !manager.hear()? && manager.lost() > 0 {
             return Err(RunError::Silent(manager.lost()));
         }
     }
@@ -248,9 +248,11 @@ struct Manager<'a> {
 }
 
 impl Manager<'_> {
-    /// Hears one worker, or nothing for a moment.
-    fn hear(&mut self) -> Result<(), RunError> {
-        match self.crew.receive(LOOK)? {
+    /// Hears one worker, or nothing for a moment: whether it heard any.
+    fn hear(&mut self) -> Result<bool, RunError> {
+        let heard = self.crew.receive(LOOK)?;
+        let has_heard = heard.is_some();
+        match heard {
             Some((_, Frame::Opened { .. })) => self.opened += 1,
             Some((worker, Frame::Stand(stand))) => self.take(worker, &stand),
             Some((worker, Frame::Done(done))) => {
@@ -272,7 +274,7 @@ impl Manager<'_> {
                 latency: std::mem::take(&mut self.recent),
             });
         }
-        Ok(())
+        Ok(has_heard)
     }
 
     /// Whether it is time for a look, and every worker has said where it stood then. One that has

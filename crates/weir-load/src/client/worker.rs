@@ -5,6 +5,7 @@
 //! connection waits, and the wait is part of its latency.
 
 mod queues;
+mod still;
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -28,14 +29,13 @@ use crate::tls::Handshake;
 use crate::wire::Wire;
 use crate::{descriptors, limits};
 use queues::Queues;
+use still::Still;
 
 /// Requests that are due within this time are sent together: to set a timer for each of them would
 /// take longer.
 const GRAIN_NS: u64 = 50_000;
 /// How often is looked for requests that take too long.
 const SWEEP_NS: u64 = 100_000_000;
-/// A worker that wakes later than this after the moment at which it was to wake stood still.
-const STILL_FROM_NS: u64 = 10_000_000;
 /// A server that was asked to close a connection has so long; then the client closes it.
 const CLOSING_NS: u64 = 1_000_000_000;
 /// A connection that failed is used again after this time.
@@ -134,6 +134,7 @@ struct Worker {
     /// Latencies since the last report.
     recent: Times,
     scheduled_ns: (u64, u64),
+    still: Still,
 }
 
 impl Worker {
@@ -176,6 +177,7 @@ impl Worker {
             done: Done::default(),
             recent: Times::default(),
             scheduled_ns: (0, 0),
+            still: Still::default(),
             config,
         })
     }
@@ -196,7 +198,6 @@ impl Worker {
     fn turn(&mut self, events: &mut Events) -> io::Result<()> {
         let now = now_ns();
         let wake_ns = self.wake_ns();
-        self.note_still(now.saturating_sub(self.next_sweep_ns));
         let timeout = if wake_ns <= now {
             Some(std::time::Duration::ZERO)
         } else {
@@ -209,7 +210,6 @@ impl Worker {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
-        self.note_still(now_ns().saturating_sub(self.next_sweep_ns.max(now)));
         for event in &*events {
             match event.token() {
                 TIMER => {}
@@ -220,13 +220,6 @@ impl Worker {
             }
         }
         self.tick()
-    }
-
-    /// It woke so much later than it was to look for what takes too long, which it does regularly.
-    fn note_still(&mut self, late_ns: u64) {
-        if late_ns >= STILL_FROM_NS && matches!(self.phase, Phase::Running { .. }) {
-            self.done.still_ns += late_ns;
-        }
     }
 
     /// Whether it has said what it measured.
@@ -320,10 +313,13 @@ impl Worker {
             return Ok(());
         }
         for id in std::mem::take(&mut self.queues.unread) {
+            self.connections[id as usize].is_unread = false;
             self.arrived(id, false);
         }
         self.use_freed();
         if now >= self.next_sweep_ns {
+            let is_running = matches!(self.phase, Phase::Running { .. });
+            self.still.look(now, self.next_sweep_ns, is_running)?;
             self.next_sweep_ns = now + SWEEP_NS;
             self.sweep(now);
         }
@@ -435,6 +431,7 @@ impl Worker {
         self.done.run_ns = now_ns().saturating_sub(begin_ns);
         self.done.ran_ns = ran_ns.saturating_sub(self.scheduled_ns.0);
         self.done.waited_ns = waited_ns.saturating_sub(self.scheduled_ns.1);
+        self.done.still_ns = self.still.sum_ns();
         Ok(())
     }
 
@@ -632,11 +629,14 @@ impl Worker {
         let connection = &mut self.connections[id as usize];
         match connection.state {
             State::Closed | State::Opening { .. } | State::Securing { .. } => {}
-            State::Closing if has_ended => {
-                self.close(id, false);
-                self.release(id);
+            State::Closing => {
+                let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
+                self.done.figures.counts.received_bytes += received_bytes;
+                if has_ended || outcome != Outcome::Pending {
+                    self.close(id, false);
+                    self.release(id);
+                }
             }
-            State::Closing => {}
             State::Idle => {
                 let (received_bytes, outcome) = connection.receive(&mut self.buffers, has_ended);
                 let counts = &mut self.done.figures.counts;
@@ -661,7 +661,12 @@ impl Worker {
     fn conclude(&mut self, id: u32, outcome: Outcome) {
         match outcome {
             Outcome::Pending => {}
-            Outcome::More => self.queues.unread.push(id),
+            Outcome::More => {
+                let connection = &mut self.connections[id as usize];
+                if !std::mem::replace(&mut connection.is_unread, true) {
+                    self.queues.unread.push(id);
+                }
+            }
             Outcome::Answered { status, keep_alive, is_closed } => {
                 self.answered(id, status, keep_alive, is_closed);
             }

@@ -157,9 +157,10 @@ impl Connection {
                 Stage::Securing => self.secure(shared),
                 Stage::Waiting => Turn::Wait,
                 Stage::Writing(_) => self.go_on_writing(shared),
-                // Others have their turn; nobody waits for what is sent behind an answer.
-                Stage::Draining if reads == READS_MAX => Turn::Close(Closing::Server),
-                Stage::Reading if reads == READS_MAX => {
+                // Others have their turn. What is left is thrown away with what comes next, or when
+                // its time is over.
+                Stage::Draining if reads >= READS_MAX => Turn::Wait,
+                Stage::Reading if reads >= READS_MAX => {
                     // The kernel may have more, so that no event would follow.
                     self.wait = shared.wake_after(Duration::ZERO, self.key);
                     Turn::Wait

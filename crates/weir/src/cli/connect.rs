@@ -28,7 +28,7 @@ reply with FIN, FIN, ACK; with --close rst the client resets, with --close none 
 Nothing is sent again (but SYNs with --retry): what is lost is in the ledger. Sources walk as those
 of weir gen do: port fastest, then address. The way back to them has to lead to this interface.
 While it runs, this host gets no TCP from --dst to --src. With --json, one object at the end; with
---progress one each second or --interval before it.
+--progress before it one each second, or each --interval.
 
 Examples:
   weir connect -i eth1 --src 198.18.0.1-198.18.3.254 --dst 198.19.0.1:80 --rate 200k --duration 30s

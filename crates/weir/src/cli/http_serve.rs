@@ -62,8 +62,8 @@ pub(crate) struct ServeArgs {
     /// equal:QUEUES[/SIZE] or weights:W,W,…[/SIZE].
     #[arg(long, value_name = "LIST", conflicts_with_all = ["workers", "interface"])]
     pub(crate) table: Option<Table>,
-    /// What there is a worker for: each queue that the table names, or each bucket [default:
-    /// queue].
+    /// What there is a worker for: each queue, up to the last that the table names, or each bucket
+    /// [default: queue].
     #[arg(long, value_name = "NAME")]
     pub(crate) each: Option<EachName>,
     /// CPUs to pin workers to, in turn: 0-1,3 [default: the kernel places them].

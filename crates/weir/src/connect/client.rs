@@ -1,6 +1,6 @@
 //! The client of `weir connect`: opens connections, shows it, and says what became of them.
 //!
-//! It measures nothing itself: it reads counters, once a second and at the end.
+//! It measures nothing itself: it reads counters, while it runs and at the end.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -34,9 +34,10 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     client.start(&plan.options)?;
     let watched = watch(args, &plan, &mut client, &cancel);
     let report = client.stop()?;
-    let Watched { ended_by, concurrent_max, opening } = watched?;
+    let Watched { ended_by, concurrent_max, over, opening } = watched?;
     let counts = settled(&client, &plan.course, args.drain)?;
-    let run = Run { plan: &plan, report: &report, counts, concurrent_max, opening, ended_by };
+    let held = counts.established.saturating_sub(over);
+    let run = Run { plan: &plan, report: &report, counts, concurrent_max, held, opening, ended_by };
     ClientResult::new(&run, client.latency_ns()?).show(args.json.json)?;
     Ok(cancel.signal().map_or(Outcome::Done, Outcome::Signal))
 }
@@ -46,6 +47,8 @@ struct Watched {
     ended_by: &'static str,
     /// Connections that were held at a time.
     concurrent_max: u64,
+    /// Those that had been established for so long at the end that they were ended.
+    over: u64,
     /// When the last connection was opened.
     opening: Duration,
 }
@@ -61,13 +64,15 @@ fn watch(
     let end = plan.duration.map(|duration| begin + duration);
     let mut next_line = begin + args.interval();
     let mut lines = Progress::new(args.json.json);
-    let mut watched = Watched { ended_by: "count", concurrent_max: 0, opening: Duration::ZERO };
+    let mut watched =
+        Watched { ended_by: "count", concurrent_max: 0, over: 0, opening: Duration::ZERO };
     let mut opened = 0;
     let mut established = Established::default();
     loop {
         let now = Instant::now();
         let (counters, sent) = client.counters()?;
         let held = established.within(plan.config.hold, now, counters.established);
+        watched.over = counters.established - held;
         watched.concurrent_max = held.max(watched.concurrent_max);
         if sent.syns.offered_packets > opened {
             (opened, watched.opening) = (sent.syns.offered_packets, now - begin);
@@ -116,7 +121,9 @@ fn settled(client: &Client, course: &Course, drain: Duration) -> anyhow::Result<
     let mut counts = Counts::from(client.counters()?.0);
     let mut since = begin;
     while begin.elapsed() < drain {
-        if since.elapsed() >= QUIET && ledger::missing(course, &counts, None).is_empty() {
+        // What came more often than it should is not waited for.
+        let missing = ledger::missing(course, &counts, None);
+        if since.elapsed() >= QUIET && missing.iter().all(|lost| lost.count < 0) {
             break;
         }
         std::thread::sleep(POLL);

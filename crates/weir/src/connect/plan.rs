@@ -4,7 +4,8 @@
 //! what an interface can do only while a program is attached to it ([`check_path`]).
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use weir_bpf::connect::{ClientConfig, Close};
@@ -22,8 +23,9 @@ use weir_wire::units::{Rate, format_count, format_duration};
 use crate::cli::connect::{ClientArgs, ConnectRate, Ends};
 use crate::traffic::sending_cpus;
 
-/// How long a link may take to come up again.
+/// How long a link may take to come up again, and how often it is looked at.
 const LINK_PATIENCE: Duration = Duration::from_secs(15);
+const LINK_LOOK: Duration = Duration::from_millis(20);
 
 /// What will be done.
 #[derive(Debug)]
@@ -237,7 +239,8 @@ fn way_back_note(interface: &str, src: &AddrRange) -> anyhow::Result<Option<Stri
 /// When a flow is used again, which the server and the device between have to be done with.
 fn again_note(args: &ClientArgs, rate_cps: Option<f64>, flow_count: u128) -> Option<String> {
     let all = rate_cps.map_or(args.count, |rate_cps| opened_at_most(args, rate_cps));
-    let repeats = all.is_none_or(|all| u128::from(all) > flow_count);
+    let skipped = u128::from(args.skip) % flow_count;
+    let repeats = all.is_none_or(|all| skipped + u128::from(all) > flow_count);
     let Some(rate_cps) = rate_cps else {
         return repeats.then(|| {
             format!(
@@ -267,9 +270,10 @@ fn again_note(args: &ClientArgs, rate_cps: Option<f64>, flow_count: u128) -> Opt
 pub(super) fn check_path(interface: &str, cpus: &[u32]) -> anyhow::Result<Vec<String>> {
     const SMALLEST_BYTES: u16 = 60;
     // Some drivers start the link anew for a program.
-    let netlink = Netlink::open()?;
-    if netlink.link(interface)?.operstate != OperState::Unknown {
-        netlink.wait_operational(interface, LINK_PATIENCE)?;
+    let (netlink, deadline) = (Netlink::open()?, Instant::now() + LINK_PATIENCE);
+    let is_down = |state| matches!(state, OperState::Down | OperState::LowerLayerDown);
+    while is_down(netlink.link(interface)?.operstate) && Instant::now() < deadline {
+        thread::sleep(LINK_LOOK);
     }
     let mut path = preflight::interface(interface, SMALLEST_BYTES, false)?;
     match preflight::live(&mut path, cpus) {

@@ -102,6 +102,8 @@ pub(super) struct Run<'a> {
     pub(super) report: &'a ClientReport,
     pub(super) counts: Counts,
     pub(super) concurrent_max: u64,
+    /// At the end.
+    pub(super) held: u64,
     /// Until the last connection was seen to be opened; zero if none was seen.
     pub(super) opening: Duration,
     pub(super) ended_by: &'static str,
@@ -137,7 +139,7 @@ pub(super) struct ClientResult {
     stall_lost_ns: Option<u64>,
     concurrent: Option<u64>,
     concurrent_max: Option<u64>,
-    /// Connections that were opened, and whose time was not over.
+    /// Connections that were established, and whose time was not over.
     left_held: Option<u64>,
 }
 
@@ -181,7 +183,7 @@ impl ClientResult {
             stall_lost_ns: is_paced.then_some(report.sent.syns.stall_lost_ns),
             concurrent: plan.concurrent,
             concurrent_max: is_held.then_some(run.concurrent_max),
-            left_held: is_held.then_some(opened.saturating_sub(ended).min(counts.established)),
+            left_held: is_held.then_some(opened.saturating_sub(ended).min(run.held)),
         }
     }
 

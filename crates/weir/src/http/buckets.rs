@@ -15,6 +15,9 @@ use crate::cli::echo::EachName;
 use crate::cli::http_serve::ServeArgs;
 use crate::{echo, lab};
 
+/// As of --workers.
+const WORKERS_MAX: usize = 1024;
+
 /// Listening sockets in the order of their queues or buckets, and the program that chooses among
 /// them for as long as it is kept.
 pub(super) struct Buckets {
@@ -42,6 +45,10 @@ impl Buckets {
         };
         let settings = of_sockets(&settings, each)?;
         let count = settings.table.queue_count();
+        ensure!(
+            count <= WORKERS_MAX,
+            "{count} workers: there may be {WORKERS_MAX}, one for each queue or bucket"
+        );
         let listeners =
             listeners(address, count).with_context(|| format!("cannot listen at {address}"))?;
         let steering = SocketSteering::by_bucket(&settings, u32::try_from(count)?)?;
