@@ -154,22 +154,10 @@ impl Leaving<'_> {
         if let Some(max) = self.max_mss.filter(|_| is_syn) {
             lower_mss(message, max);
         }
-        let Some(at) = checksum_at(packet.protocol).filter(|at| at + 2 <= message.len()) else {
-            return;
-        };
-        let mut sum = word(message, at);
-        if packet.protocol == UDP && sum == 0 {
+        let ends = |packet: &Packet| [octets(packet.source), octets(packet.destination)].concat();
+        if !correct(message, packet.protocol, &old, (&ends(before), &ends(packet))) {
             return;
         }
-        sum = adjusted(sum, &old, message);
-        if matches!(packet.protocol, TCP | UDP | ICMP6) {
-            let ends = |packet: &Packet| [octets(packet.source), octets(packet.destination)];
-            sum = adjusted(sum, &ends(before).concat(), &ends(packet).concat());
-        }
-        if packet.protocol == UDP && sum == 0 {
-            sum = 0xffff;
-        }
-        put_word(message, at, sum);
         if self.clears_fin
             && self.dissected.segment.is_some()
             && before.tcp_flags & (SYN | FIN) == SYN | FIN
@@ -252,19 +240,27 @@ fn put_inner(quoted: &mut [u8], inner: &Inner) {
         }
         _ => {}
     }
-    let Some(at) = checksum_at(inner.protocol).filter(|at| at + 2 <= header.len()) else {
-        return;
+    correct(header, inner.protocol, &old, (&old_addresses, &addresses));
+}
+
+/// Corrects the checksum of a message that was `old`, and whose addresses were `from` and are `to`;
+/// false if it has none.
+fn correct(message: &mut [u8], protocol: u8, old: &[u8], (from, to): (&[u8], &[u8])) -> bool {
+    let Some(at) = checksum_at(protocol).filter(|at| at + 2 <= message.len()) else {
+        return false;
     };
-    let mut sum = word(header, at);
-    if inner.protocol == UDP && sum == 0 {
-        return;
+    let mut sum = word(message, at);
+    if protocol == UDP && sum == 0 {
+        return false;
     }
-    sum = adjusted(sum, &old, header);
-    if inner.protocol != ICMP {
-        sum = adjusted(sum, &old_addresses, &addresses);
+    sum = adjusted(sum, old, message);
+    // That of ICMP covers no addresses.
+    if protocol != ICMP {
+        sum = adjusted(sum, from, to);
     }
-    if inner.protocol == UDP && sum == 0 {
+    if protocol == UDP && sum == 0 {
         sum = 0xffff;
     }
-    put_word(header, at, sum);
+    put_word(message, at, sum);
+    true
 }

@@ -21,7 +21,7 @@ use weir_results::record::{Check, Delays};
 use weir_results::traffic::{Connect, Traffic};
 use weir_wire::units::Rate;
 
-use super::feed::{self, Arrived, Feed};
+use super::feed::{Arrived, Feed};
 use super::line;
 use super::pair::{CLIENT, Pair, Quantiles, SERVER, parsed};
 use super::parts::Parts;
@@ -165,18 +165,6 @@ impl Connections {
     fn counts_at_server(&self) -> bool {
         connections::last_step(&self.course).0 == End::Server
     }
-
-    /// Waits for what the server has counted by now.
-    fn await_server(&mut self) -> Result<(), TestbedError> {
-        let asked = feed::asked_now();
-        let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
-        let patience = 2 * self.sample + LINE_PATIENCE;
-        let waited = self.server.wait(patience, &self.cancel, "said nothing more", answers);
-        if let Some(why) = self.server.feed.unusable() {
-            return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
-        }
-        waited
-    }
 }
 
 impl Pair for Connections {
@@ -221,7 +209,8 @@ impl Pair for Connections {
         total?;
         self.handshakes =
             parsed::<Said>(&client)?.handshake_ns.map(Quantiles::delays).unwrap_or_default();
-        self.await_server()
+        // What the server has counted by now is in its next line.
+        self.server.wait_for_line(2 * self.sample + LINE_PATIENCE, &self.cancel)
     }
 
     fn reading(&self) -> Reading {

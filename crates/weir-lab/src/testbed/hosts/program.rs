@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_machine::cancel::Cancel;
 use weir_machine::host::{Command, Host, HostError, Process, Program as Run, STOP_PATIENCE};
 
-use super::feed::{Arrived, Feed};
+use super::feed::{self, Arrived, Feed};
 use super::line;
 use super::lines::{Count, Lines};
 use crate::model::{DriverKind, EndSpec};
@@ -149,6 +149,22 @@ impl Program {
                 )));
             }
         }
+    }
+
+    /// Waits for a line that it wrote after now. Fails as [`Self::wait`], and if its figures cannot
+    /// be used.
+    pub(super) fn wait_for_line(
+        &mut self,
+        patience: Duration,
+        cancel: &Cancel,
+    ) -> Result<(), TestbedError> {
+        let asked = feed::asked_now();
+        let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
+        let waited = self.wait(patience, cancel, "said nothing more", answers);
+        if let Some(why) = self.feed.unusable() {
+            return Err(TestbedError::voids_trial(format!("{}: {why}", self.who)));
+        }
+        waited
     }
 
     /// Whether it has ended. It is an error if it did so by itself, unless it was to

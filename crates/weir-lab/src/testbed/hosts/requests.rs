@@ -25,7 +25,7 @@ use weir_wire::range::Span as _;
 use weir_wire::stream::StreamSpec;
 use weir_wire::units::Rate;
 
-use super::feed::{self, Arrived, Feed};
+use super::feed::{Arrived, Feed};
 use super::line;
 use super::pair::{CLIENT, Pair, Quantiles, SERVER, parsed};
 use super::parts::Parts;
@@ -209,13 +209,7 @@ impl Requests {
     /// What the server has answered below status 300 by now, and how many connections it had no
     /// room for.
     fn answered_by_server(&mut self) -> Result<(u64, u64), TestbedError> {
-        let asked = feed::asked_now();
-        let answers = |last: Option<Arrived>| last.is_some_and(|last| last.at >= asked);
-        let waited = self.server.wait(LINE_PATIENCE, &self.cancel, "said nothing more", answers);
-        if let Some(why) = self.server.feed.unusable() {
-            return Err(TestbedError::voids_trial(format!("{}: {why}", self.server.who())));
-        }
-        waited?;
+        self.server.wait_for_line(LINE_PATIENCE, &self.cancel)?;
         let stats = parsed::<Stats>(&self.server)?;
         Ok((stats.served.responses_2xx, stats.listen_overflows))
     }
