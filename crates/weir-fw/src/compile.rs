@@ -178,7 +178,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     typed::check(input)?;
     let rules = infos(input, &mut known)?;
-    let steps = input.evaluator.steps();
+    let steps = input.evaluator.steps(List::Filter);
     if steps.len() > RULE_COUNT_MAX {
         return Err(limit("rules", steps.len(), RULE_COUNT_MAX));
     }

@@ -63,8 +63,6 @@ refusals! {
         "there is one destination, or one prefix of destinations";
     AfToNothing: "af-to inet6 without to",
         "a prefix says where IPv4 destinations are in IPv6";
-    TranslationAnchor: "nat, rdr, binat within an anchor",
-        "translation rules stand in the main ruleset";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
         "sources are translated where packets leave, destinations where they come in";
     LeastStates: "least-states",
@@ -83,8 +81,6 @@ refusals! {
         "layer 2 is not filtered";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
         "`scrub` rules are asked by interface, protocol, addresses and ports";
-    ScrubAnchor: "scrub within an anchor",
-        "`scrub` rules stand in the main ruleset";
     Dummynet: "dnpipe, dnqueue",
         "traffic is shaped by queues alone";
     QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient, root, hogs, fairq linkshare",
@@ -129,7 +125,7 @@ fn is_other_table(table: Option<u32>) -> bool {
     table.is_some_and(|number| number != 0)
 }
 
-/// What is accepted although it changes nothing. The first seven draw a warning.
+/// What is accepted although it changes nothing. The first eight draw a warning.
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
@@ -139,6 +135,7 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
     ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
+    ("scrub within an anchor", "pf asks the `scrub` rules of the main ruleset alone"),
     ("set require-order", "it means nothing in pf any more"),
     ("set keepcounters", "counters of unchanged rules always stay"),
     (
@@ -304,11 +301,7 @@ impl Found {
             |end: &Peer| matches!(end.address, Address::NoRoute | Address::UrpfFailed);
         let is_tagged = options.tag.is_some() || options.tagged.is_some();
         let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
-        let of_scrub = [
-            asks_more.then_some(Refusal::ScrubTag),
-            rule.anchor.is_some().then_some(Refusal::ScrubAnchor),
-        ];
-        for refusal in refusals_of_any(rule).chain(of_scrub.into_iter().flatten()) {
+        for refusal in refusals_of_any(rule).chain(asks_more.then_some(Refusal::ScrubTag)) {
             self.refuse(refusal, rule.span);
         }
         if rule.log.is_some() {

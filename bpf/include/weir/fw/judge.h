@@ -160,6 +160,10 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 
 	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD)) {
 		drop = weir_fw_ask_lists(p, walk, d);
+		if (walk->list_tag) {
+			d->tag = walk->list_tag;
+			d->kept_tag = walk->list_tag;
+		}
 		if (drop > 0) {
 			weir_fw_refuse_translation(d, drop);
 			return;

@@ -390,6 +390,7 @@ struct weir_fw_walk {
 	__u32 logs_matches;	/* a rule with `log (matches)` has matched */
 	__u32 next;		/* candidates before this number are in anchors not entered */
 	__u32 translator;	/* number + 1 of a `match` at which the walk has stopped */
+	__u32 list_tag;		/* the tag that a rule of FreeBSD's lists has given; 0: none */
 };
 
 #define WEIR_FW_WALK_ENDS 0xffffffffu
@@ -584,16 +585,44 @@ static __always_inline void weir_fw_asking_begin(const struct weir_fw_packet *p,
 	asking->icmp_reply = weir_fw_icmp_is_reply(p);
 }
 
-/* The first rule of a list, from one number to another, that takes a packet: its number + 1. */
+/* What a rule of a list, which takes the packet, does but translate: a tag, and it is counted. */
+static __always_inline struct weir_fw_rule __weir_arena *
+weir_fw_list_rule(const struct weir_fw_packet *p, struct weir_fw_walk *walk, __u32 number)
+{
+	__u32 at = p->ruleset + weir_fw_image_of(p)->rules_at +
+		   number * (__u32)sizeof(struct weir_fw_rule);
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, at);
+
+	if (rule->tag) {
+		walk->asking.tag = rule->tag;
+		walk->list_tag = rule->tag;
+	}
+	if (rule->counters_at)
+		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;
+	return rule;
+}
+
+/*
+ * The first rule of a list, from one number to another, that takes a packet: its number + 1. Rules
+ * of anchors stand behind the call, which leads behind them if it does not take the packet.
+ */
 __noinline __u32 weir_fw_first_of(const struct weir_fw_packet *p __arg_nonnull,
 				  struct weir_fw_walk *walk __arg_nonnull, __u32 first, __u32 end)
 {
-	__u32 at = p->ruleset + weir_fw_image_of(p)->criteria_at, number;
+	__u32 criteria_at = p->ruleset + weir_fw_image_of(p)->criteria_at, at, after;
+	__u32 number = first;
 
-	for (number = first; number < end && weir_fw_may_loop; number++) {
-		if (weir_fw_rule_holds(p, &walk->asking,
-				       at + number * (__u32)sizeof(struct weir_fw_criteria)))
+	while (number < end && weir_fw_may_loop) {
+		at = criteria_at + number * (__u32)sizeof(struct weir_fw_criteria);
+		after = weir_at(struct weir_fw_criteria, at)->end;
+		if (!weir_fw_rule_holds(p, &walk->asking, at)) {
+			number = after ? after : number + 1;
+			continue;
+		}
+		if (!after)
 			return number + 1;
+		weir_fw_list_rule(p, walk, number);
+		number++;
 	}
 	return 0;
 }

@@ -115,23 +115,6 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	return 0;
 }
 
-/* What the rule of a number, which takes the packet, does but translate. */
-static __always_inline struct weir_fw_rule __weir_arena *
-weir_fw_list_rule(const struct weir_fw_packet *p, struct weir_fw_decision *d, __u32 number)
-{
-	__u32 at = p->ruleset + weir_fw_image_of(p)->rules_at +
-		   number * (__u32)sizeof(struct weir_fw_rule);
-	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, at);
-
-	if (rule->tag) {
-		d->tag = rule->tag;
-		d->kept_tag = rule->tag;
-	}
-	if (rule->counters_at)
-		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;
-	return rule;
-}
-
 /* What weir_fw_ask_lists() returns besides reasons + 1. */
 #define WEIR_FW_LISTS_PASS (-1)
 
@@ -161,8 +144,7 @@ __noinline int weir_fw_ask_lists(struct weir_fw_packet *p __arg_nonnull,
 		if (!number)
 			continue;
 		number--;
-		rule = weir_fw_list_rule(p, d, number);
-		walk->asking.tag = d->tag;
+		rule = weir_fw_list_rule(p, walk, number);
 		at = weir_fw_translation_of(p->ruleset, number);
 		if (!at)
 			continue;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::translation_flags as flags;
 use weir_rules::ast::Translation as Kind;
-use weir_rules::evaluate::{Evaluator, List, RuleRef, source_hash_seed};
+use weir_rules::evaluate::{Evaluator, List, RuleRef, Step, source_hash_seed};
 use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
 use weir_rules::value::{Af, Direction, PoolKind, Text};
 
@@ -31,18 +31,17 @@ pub(crate) fn takes_from(ruleset: &Ruleset, name: &str) -> bool {
 
 /// Whether that is so of any rule that translates.
 fn any(ruleset: &Ruleset, is_it: impl Fn(&Rule) -> bool) -> bool {
-    let main = &ruleset.main;
-    let mut listed = [&main.nat, &main.rdr, &main.binat].into_iter().flatten();
-    if listed.any(|rule| rule.anchor.is_none() && is_it(rule)) {
-        return true;
-    }
-    let mut open = vec![main];
+    let mut open = vec![&ruleset.main];
     while let Some(rules) = open.pop() {
+        let lists = || [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten();
+        if lists().any(|rule| rule.anchor.is_none() && is_it(rule)) {
+            return true;
+        }
         let mut filter = rules.filter.iter();
         if filter.any(|rule| (rule.nat.is_some() || rule.rdr.is_some()) && is_it(rule)) {
             return true;
         }
-        let anchors = rules.filter.iter().filter_map(|rule| rule.anchor.as_ref());
+        let anchors = lists().chain(&rules.filter).filter_map(|rule| rule.anchor.as_ref());
         open.extend(anchors.filter_map(|anchor| anchor.body.as_deref()));
     }
     false
@@ -67,11 +66,9 @@ pub(crate) fn pool_tables(evaluator: &Evaluator<'_>) -> BTreeSet<(Text, Text)> {
     evaluator.rule_refs().flat_map(named).collect()
 }
 
-/// Whether it is a rule of FreeBSD's lists that translates. Their anchors are empty.
+/// Whether it is a rule of FreeBSD's lists for translation, or an anchor's call there.
 pub(super) fn is_listed(found: &RuleRef<'_>) -> bool {
     matches!(found.list, List::Nat | List::Rdr | List::Binat)
-        && found.anchor.is_empty()
-        && found.rule.anchor.is_none()
 }
 
 impl Names<'_> {
@@ -279,7 +276,6 @@ impl<'a> Builder<'a> {
     /// each of them ends.
     pub(super) fn lists(&mut self) -> Result<[u32; 4], Refused> {
         let evaluator = self.names.evaluator;
-        let listed: Vec<RuleRef<'a>> = evaluator.rule_refs().filter(is_listed).collect();
         let mut ends = [0; 4];
         for ((list, direction), end) in [
             (List::Rdr, Direction::In),
@@ -290,25 +286,42 @@ impl<'a> Builder<'a> {
         .into_iter()
         .zip(&mut ends)
         {
-            for found in listed.iter().filter(|found| found.list == list) {
-                self.listed(found, direction)?;
+            for step in evaluator.steps(list) {
+                self.list_step(step, direction)?;
             }
             *end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
         }
         Ok(ends)
     }
 
-    /// One of their rules, as it is for a direction.
+    fn list_step(&mut self, step: Step, direction: Direction) -> Result<(), Refused> {
+        let (Step::Rule(id) | Step::Enter(id)) = step else {
+            self.leave(None);
+            return Ok(());
+        };
+        if matches!(step, Step::Enter(_)) {
+            self.open.push(self.criteria.len());
+        }
+        let found = self.names.evaluator.rule(id);
+        found.map_or(Ok(()), |found| self.listed(&found, direction))
+    }
+
+    /// One of their rules, or an anchor's call, as it is for a direction.
     fn listed(&mut self, found: &RuleRef<'a>, direction: Direction) -> Result<(), Refused> {
-        // Those with `no` are asked as they stand.
-        let is_no = matches!(found.rule.action, Action::Translate { no: true, .. });
-        let is_back = found.list == List::Binat && direction == Direction::In && !is_no;
+        // Those with `no` are asked as they stand, and so are anchors.
+        let is_plain = matches!(found.rule.action, Action::Translate { no: true, .. })
+            || found.rule.anchor.is_some();
+        let is_back = found.list == List::Binat && direction == Direction::In && !is_plain;
         let turned = is_back.then(|| turned(found.rule));
         let criteria = self.names.criteria(turned.as_ref().unwrap_or(found.rule), found.anchor);
         let hook = if direction == Direction::In { hooks::IN } else { hooks::OUT };
         let other = hooks::IN | hooks::OUT;
         let hooks = criteria.hooks & !other | hook;
-        self.row(found, Criteria { hooks, ..criteria }, Some(RuleKind::Translate))?;
+        let criteria = Criteria { hooks, ..criteria };
+        if found.rule.anchor.is_some() {
+            return self.row(found, criteria, Some(RuleKind::Anchor));
+        }
+        self.row(found, criteria, Some(RuleKind::Translate))?;
         self.translate(found, direction)
     }
 

@@ -370,9 +370,7 @@ impl Client {
             self.note("rules cleared")?;
         }
         if is_all || what == Flushed::Nat {
-            if !is_anchored {
-                shared.engine().flush_translation()?;
-            }
+            shared.engine().flush_translation(&how.anchor)?;
             self.note("nat cleared")?;
         }
         if is_all || what == Flushed::Tables {

@@ -430,10 +430,7 @@ impl Engine {
         (is_numeric, has_skip_steps): (bool, bool),
         live: &LiveCounts,
     ) -> String {
-        let (path, is_recursive) = match anchor.strip_suffix('*') {
-            Some(path) => (path.strip_suffix('/').unwrap_or(path), true),
-            None => (anchor, false),
-        };
+        let (path, is_recursive) = below(anchor);
         let anchors = loaded_anchors(&self.main, &self.anchors);
         let listing = Listing {
             list: List::Filter,
@@ -455,6 +452,7 @@ impl Engine {
     fn show_translation(&self, how: &How, live: &LiveCounts) -> String {
         let (is_numeric, is_counted) = (how.has_numeric_ports, how.verbosity > 0);
         let anchors = loaded_anchors(&self.main, &self.anchors);
+        let (path, is_recursive) = below(&how.anchor);
         let mut listing = Listing {
             list: List::Nat,
             evaluator: Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok(),
@@ -464,12 +462,12 @@ impl Engine {
             verbosity: how.verbosity,
             is_numeric,
             has_skip_steps: false,
-            is_recursive: false,
+            is_recursive,
         };
         let mut out = String::new();
         for list in [List::Nat, List::Rdr, List::Binat] {
             listing.list = list;
-            self.list_rules(&listing, &how.anchor, 0, &mut out);
+            self.list_rules(&listing, path, 0, &mut out);
         }
         out
     }
@@ -507,9 +505,9 @@ impl Engine {
                 text = text.replace(name, sized);
             }
             out.push_str(&text);
-            let below = called(&info.text, path)
+            let entered = called(&info.text, path)
                 .filter(|_| listing.is_recursive && depth < ANCHOR_DEPTH_MAX);
-            out.push_str(if below.is_some() { " {\n" } else { "\n" });
+            out.push_str(if entered.is_some() { " {\n" } else { "\n" });
             if let Some(steps) = steps.get(usize::try_from(info.number).unwrap_or(usize::MAX)) {
                 out.push_str(&steps.line(self.main.ruleset.dialect));
                 out.push('\n');
@@ -518,8 +516,8 @@ impl Engine {
                 let counts = listing.counts.get(&info.id).copied().unwrap_or_default();
                 put_counts(out, &counts, self.loader);
             }
-            if let Some(below) = below {
-                self.list_rules(listing, &below, depth + 1, out);
+            if let Some(entered) = entered {
+                self.list_rules(listing, &entered, depth + 1, out);
                 out.push_str(&"  ".repeat(depth));
                 out.push_str("}\n");
             }
@@ -559,10 +557,19 @@ struct Listing<'a> {
     is_recursive: bool,
 }
 
+/// The path in `-a`, and whether `*` behind it asks for the anchors below, too.
+fn below(anchor: &str) -> (&str, bool) {
+    match anchor.strip_suffix('*') {
+        Some(path) => (path.strip_suffix('/').unwrap_or(path), true),
+        None => (anchor, false),
+    }
+}
+
 /// The path of the anchor that a rule of another one calls, by its printed text; `*` behind it
 /// stands for all below, and is no part of it, as in pfctl.
 pub(super) fn called(text: &str, from: &str) -> Option<String> {
-    let name = text.strip_prefix("anchor \"")?.split('"').next()?;
+    let of_kind = ["nat-", "rdr-", "binat-"].iter().find_map(|kind| text.strip_prefix(kind));
+    let name = of_kind.unwrap_or(text).strip_prefix("anchor \"")?.split('"').next()?;
     let path = anchor_path(from, name)?;
     let above = path.strip_suffix('*').map(|above| above.trim_end_matches('/').to_owned());
     Some(above.unwrap_or(path))

@@ -38,6 +38,16 @@ pub(super) struct Next {
     pub(super) typed: TypedTables,
 }
 
+impl Next {
+    /// Takes parts of what was loaded into an anchor away, whose other parts stay.
+    fn empty_anchor(&mut self, path: &str, parts: LoadParts) {
+        for source in self.anchors.iter_mut().filter(|source| source.load.anchor == path) {
+            source.leave_out(parts);
+        }
+        self.anchors.retain(|source| source.load.parts.rules || source.load.parts.translation);
+    }
+}
+
 /// Who wants it to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
@@ -123,7 +133,7 @@ impl Engine {
         let mut next = Next { facts, main, anchors, tables, typed };
         let parts = source.load.parts;
         if !path.is_empty() {
-            next.anchors.retain(|source| source.load.anchor != path);
+            next.empty_anchor(&path, parts);
             let load = Load { anchor: path, ..source.load.clone() };
             next.anchors.push(Source { load, ..source });
         } else if parts == LoadParts::ALL {
@@ -168,21 +178,25 @@ impl Engine {
             take_parts(&mut next.main.ruleset.main, Rules::default(), filter);
             next.main.anchors.clear();
         } else {
-            next.anchors.retain(|source| source.load.anchor != anchor);
+            next.empty_anchor(anchor, LoadParts { translation: false, ..LoadParts::ALL });
         }
         self.install(next, Manner::Asked).map(drop)
     }
 
-    /// `pfctl -F nat`: translation rules of the main ruleset, the only ones that there are. States
-    /// stay translated.
+    /// `pfctl -F nat`: translation rules of the main ruleset, or of an anchor. States stay
+    /// translated.
     ///
     /// # Errors
     ///
     /// If the shared memory is damaged.
-    pub(crate) fn flush_translation(&mut self) -> Result<(), Refused> {
+    pub(crate) fn flush_translation(&mut self, anchor: &str) -> Result<(), Refused> {
         let mut next = self.next(self.facts.clone());
         let translation = LoadParts { rules: false, ..LoadParts::ALL };
-        take_parts(&mut next.main.ruleset.main, Rules::default(), translation);
+        if anchor.is_empty() {
+            take_parts(&mut next.main.ruleset.main, Rules::default(), translation);
+        } else {
+            next.empty_anchor(anchor, translation);
+        }
         self.install(next, Manner::Asked).map(drop)
     }
 

@@ -33,14 +33,25 @@ pub(super) struct Source {
     pub(super) settings: Vec<(Setting, String)>,
 }
 
-/// The rules of anchors: those that files load, and above them what was loaded into them since.
+/// The rules of anchors: those that files load, and above them what was loaded into them since, in
+/// one step or by parts.
 pub(super) fn loaded_anchors(main: &Source, anchors: &[Source]) -> Vec<LoadedAnchor> {
     let of_files = main.anchors.iter().chain(anchors.iter().flat_map(|source| &source.anchors));
-    let mut all: Vec<LoadedAnchor> = of_files.cloned().collect();
+    let is_loaded = |path: &str| anchors.iter().any(|source| source.load.anchor == path);
+    let mut all: Vec<LoadedAnchor> =
+        of_files.filter(|anchor| !is_loaded(&anchor.path)).cloned().collect();
     for source in anchors {
-        all.retain(|other| *other.path != *source.load.anchor);
-        let path = source.load.anchor.as_str().into();
-        all.push(LoadedAnchor { path, ruleset: source.ruleset.clone() });
+        let path = &*source.load.anchor;
+        let Some(other) = all.iter_mut().find(|other| *other.path == *path) else {
+            all.push(LoadedAnchor { path: path.into(), ruleset: source.ruleset.clone() });
+            continue;
+        };
+        take_parts(&mut other.ruleset.main, source.ruleset.main.clone(), source.load.parts);
+        let tables = &mut other.ruleset.tables;
+        let has = |name: &str| tables.iter().any(|table| *table.name == *name);
+        let more = source.ruleset.tables.iter().filter(|table| !has(&table.name));
+        let more: Vec<_> = more.cloned().collect();
+        tables.extend(more);
     }
     all
 }
@@ -153,6 +164,14 @@ impl Source {
         });
         let settings = settings.collect();
         Ok(Self { load, ruleset, anchors, sources, settings })
+    }
+
+    /// Goes on without parts of its rules.
+    pub(super) fn leave_out(&mut self, parts: LoadParts) {
+        take_parts(&mut self.ruleset.main, Rules::default(), parts);
+        let kept = &mut self.load.parts;
+        kept.rules &= !parts.rules;
+        kept.translation &= !parts.translation;
     }
 
     /// Whether a setting is in the file.
@@ -364,15 +383,15 @@ mod tests {
     fn rules_of_anchors_are_refused_with_their_places() {
         let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
         let refusal = |load| Source::compile(load, &facts, &[], String::new).unwrap_err();
-        let nat = "pass\nnat on em0 from any to any -> (em0)\n";
-        let found = refusal(load("ftp", nat, Vec::new()));
+        let ether = "pass\nether block in on em0\n";
+        let found = refusal(load("ftp", ether, Vec::new()));
         assert!(found.starts_with("pf.conf:2: "), "{found}");
-        assert!(found.contains("translation rules stand in the main ruleset"), "{found}");
+        assert!(found.contains("layer 2 is not filtered"), "{found}");
 
         let file = NamedFile {
             path: "ftp.conf".to_owned(),
             from: "pf.conf".to_owned(),
-            bytes: Bytes::new(nat.as_bytes()),
+            bytes: Bytes::new(ether.as_bytes()),
         };
         let main = "anchor ftp\nload anchor ftp from \"ftp.conf\"\n";
         let found = refusal(load("", main, vec![file]));

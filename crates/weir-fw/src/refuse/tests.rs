@@ -25,7 +25,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
             "pass in inet6 af-to inet from 192.0.2.1 to { 198.51.100.1 198.51.100.2 }",
         ),
         (AfToNothing, OpenBsd, "pass in inet af-to inet6 from 2001:db8::1"),
-        (TranslationAnchor, FreeBsd, "anchor \"a\" {\nnat on em0 from any to any -> (em0)\n}"),
         (NatIn, OpenBsd, "pass in on em0 inet nat-to 192.0.2.1"),
         (NatIn, OpenBsd, "pass out on em0 inet proto tcp to port 80 rdr-to 192.0.2.1"),
         (LeastStates, OpenBsd, "match out on em0 inet nat-to 192.0.2.0/30 least-states"),
@@ -37,7 +36,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (Ether, FreeBsd, "ether block in on em0"),
         (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
         (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
-        (ScrubAnchor, FreeBsd, "anchor \"a\" {\nscrub in all\n}"),
         (Dummynet, FreeBsd, "pass dnpipe 1"),
         (
             QueueFlags,
@@ -114,11 +112,13 @@ fn what_the_data_path_does_is_accepted() {
          pass out on em1 inet6 proto icmp6 icmp6-type echoreq no state allow-opts prio 3\n";
     assert_eq!(diagnostics_of(text, Dialect::FreeBsd), []);
     let nat = "no nat on em0 from 10.0.0.1\nnat pass log on em0 inet from any to any -> (em0:0)\n\
+         nat-anchor \"a\"\n\
          nat-anchor \"ftp-proxy/*\"\nrdr-anchor \"ftp-proxy/*\"\nbinat-anchor \"x\"\n\
          nat on em0 inet from any to any tag seen -> 192.0.2.8/30 source-hash static-port\n\
          rdr on em0 inet proto tcp to (em0) port 80:90 -> 10.0.0.1 port 8080:*\n\
          rdr on em0 inet proto tcp to (em0) port 25 -> <mail> round-robin sticky-address\n\
-         binat on em0 from 10.0.0.5 to any -> 192.0.2.7\npass tagged seen\n";
+         binat on em0 from 10.0.0.5 to any -> 192.0.2.7\npass tagged seen\n\
+         anchor \"a\" {\nnat on em0 inet from any to any -> (em0)\n}\n";
     assert_eq!(diagnostics_of(nat, Dialect::FreeBsd), []);
     let to = "match on em0 scrub (no-df random-id max-mss 1440 min-ttl 9) set tos 16\n\
          match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
@@ -139,6 +139,9 @@ fn what_the_data_path_does_is_accepted() {
     let ignored = "scrub in log on em0 all label \"x\"\nscrub out on em0 no-df\n";
     let warned = diagnostics_of(ignored, Dialect::FreeBsd);
     assert!(warned.len() == 3 && warned[2].label.contains("too late"), "{warned:?}");
+    let nested = "anchor \"a\" {\nscrub in all no-df\n}\n";
+    let warned = diagnostics_of(nested, Dialect::FreeBsd);
+    assert!(warned.len() == 1 && warned[0].label.contains("main ruleset alone"), "{warned:?}");
     let late = diagnostics_of("match out on em0 scrub (no-df)\n", Dialect::OpenBsd);
     assert!(late.len() == 1 && late[0].message.contains("longer than the MTU"), "{late:?}");
     let warned = diagnostics_of("set debug misc\nset timeout tcp.tsdiff 5\n", Dialect::FreeBsd);

@@ -1,7 +1,4 @@
 //! What of translation is refused, and what of it the kernel has to be asked for besides.
-//!
-//! Calls of translation's anchors are accepted: such an anchor is empty until a program fills it,
-//! which is refused then.
 
 use std::net::IpAddr;
 
@@ -72,20 +69,18 @@ pub(super) fn is_to_loopback(rule: &Rule) -> bool {
     })
 }
 
-/// Finds rules of FreeBSD's lists that stand in an anchor: in braces below a rule, or in its own
-/// file.
+/// Warns of `scrub` rules that stand in an anchor: in braces below a rule, or in its own file. pf
+/// takes them, and asks those of the main ruleset alone (`pf_normalize_ip` of pf_norm.c).
 pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
-    for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
-        if rule.anchor.is_none() {
-            found.refuse(Refusal::TranslationAnchor, rule.span);
-        }
-    }
     for rule in rules.scrub.iter().filter(|rule| rule.anchor.is_none()) {
-        found.refuse(Refusal::ScrubAnchor, rule.span);
+        found.warn(rule.span, "scrub within an anchor", SCRUB_ANCHOR);
     }
 }
 
-/// Finds the translation rules and the typed tables of a file that is loaded into an anchor.
+/// Why.
+const SCRUB_ANCHOR: &str = "pf asks the `scrub` rules of the main ruleset alone";
+
+/// Finds the `scrub` rules and the typed tables of a file that is loaded into an anchor.
 #[must_use]
 pub(crate) fn of_anchor(ruleset: &Ruleset) -> Vec<Diagnostic> {
     let mut found = Found::default();

@@ -84,11 +84,43 @@ fn redirected(draw: &mut Draw) -> (&'static str, &'static str, &'static str) {
 pub(super) fn lists(draw: &mut Draw, features: &Features) -> String {
     let count = 1 + draw.below(4);
     let mut text: String = (0..count).map(|_| list_rule(draw, features) + "\n").collect();
+    let is_anchored = features.anchors && draw.happens(30);
+    if is_anchored {
+        text.push_str(&anchor_calls(draw));
+    }
     // Most of them have one for all that nothing else is for.
     if draw.happens(70) {
         let family = family(draw, features);
         let pool = sources(draw, &family);
         text.push_str(&format!("nat on em1 {} from any to any -> {pool}\n", family.word));
+    }
+    if is_anchored {
+        let count = 1 + draw.below(4);
+        let rules: String = (0..count).map(|_| list_rule(draw, features) + "\n").collect();
+        text.push_str(&format!("anchor \"t\" {{\n{rules}}}\n"));
+    }
+    text
+}
+
+/// Calls of an anchor by the lists, for all packets or for few; one of them may be there twice.
+fn anchor_calls(draw: &mut Draw) -> String {
+    let mut text = String::new();
+    for list in ["nat", "nat", "rdr", "rdr", "binat"] {
+        if draw.happens(50) {
+            let criteria = draw.pick(&[
+                "",
+                "",
+                " on em1",
+                " on em1 inet proto tcp",
+                " inet from 10.0.0.0/24 to any",
+                " inet6",
+                " on lan proto { tcp, udp }",
+            ]);
+            // pfctl takes no hosts there, and one protocol.
+            let is_refused = list == "binat" && criteria.contains(['f', '{']);
+            let criteria = if is_refused { " inet" } else { criteria };
+            text.push_str(&format!("{list}-anchor \"t\"{criteria}\n"));
+        }
     }
     text
 }

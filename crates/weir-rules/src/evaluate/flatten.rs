@@ -13,7 +13,7 @@ use crate::value::{Af, Text};
 /// A place in the order of evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A `pass`, `block` or `match`.
+    /// A rule that is no anchor's.
     Rule(RuleId),
     /// An anchor's rule; its rules follow, up to the [`Step::Leave`] of the same rule.
     Enter(RuleId),
@@ -22,17 +22,17 @@ pub enum Step {
 }
 
 impl Evaluator<'_> {
-    /// The filter rules with anchors' rules in their places; an anchor that is entered twice is
-    /// there twice. There are no more of them than [`super::compile::EVALUATION_COUNT_MAX`].
+    /// The rules of a list with anchors' rules in their places; an anchor that is entered twice is
+    /// there twice. There are no more of all lists than [`super::compile::EVALUATION_COUNT_MAX`].
     #[must_use]
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self, list: List) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.block_steps(0, &mut steps);
+        self.block_steps(list, 0, &mut steps);
         steps
     }
 
-    fn block_steps(&self, block: u32, steps: &mut Vec<Step>) {
-        let (first, end) = self.blocks[block as usize].lists[List::Filter as usize];
+    fn block_steps(&self, list: List, block: u32, steps: &mut Vec<Step>) {
+        let (first, end) = self.blocks[block as usize].lists[list as usize];
         for at in first..end {
             let Some(call) = &self.rules[at as usize].call else {
                 steps.push(Step::Rule(RuleId(at)));
@@ -40,7 +40,7 @@ impl Evaluator<'_> {
             };
             steps.push(Step::Enter(RuleId(at)));
             for callee in call {
-                self.block_steps(*callee, steps);
+                self.block_steps(list, *callee, steps);
             }
             steps.push(Step::Leave(RuleId(at)));
         }

@@ -253,6 +253,52 @@ fn translation_rules_are_listed() {
 }
 
 #[test]
+fn anchors_translate_by_what_is_loaded_into_them() {
+    let test = "anchors_translate_by_what_is_loaded_into_them";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("nata");
+    who_server(&net.server, SERVER, 7001);
+    let main = "nat-anchor \"foo/*\" on b1\nrdr-anchor \"foo/*\" on { b0 b1 }\nanchor \"foo/*\"\n\
+                pass inet proto icmp\n";
+    net.start(main);
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "nobody translates");
+
+    // As programs for FTP and UPnP do: rules for one host come and go in an anchor of its own. An
+    // anchor within that is called by it.
+    let nat = net.file("nat", "nat-anchor \"bar\"\n");
+    net.pfctl(&format!("-a foo/host -Nf {nat}"));
+    let inner = net.file("inner", "nat on b1 inet from 10.1.0.2 to any -> (b1)\n");
+    net.pfctl(&format!("-a foo/host/bar -f {inner}"));
+    assert_eq!(seen(&net.client, SERVER, 7001).ip().to_string(), OUTSIDE);
+    assert_eq!(net.pfctl("-sn").lines().next(), Some("nat-anchor \"foo/*\" on b1 all"));
+    let line = "nat on b1 inet from 10.1.0.2 to any -> (b1) round-robin\n";
+    assert_eq!(net.pfctl("-a foo/host/bar -sn"), line);
+    let all = net.pfctl("-a foo/host* -sn");
+    assert_eq!(all, format!("nat-anchor \"bar\" all {{\n  {line}}}\n"));
+
+    // What is loaded by parts stays in its other parts, also after a restart of the daemon.
+    let filter = net.file("filter", "block return in on b0 proto tcp to port 7002\n");
+    net.pfctl(&format!("-a foo/host/bar -Rf {filter}"));
+    net.kill_daemon();
+    net.start(main);
+    let rule = "block return in on b0 proto tcp from any to any port = 7002\n";
+    assert_eq!(net.pfctl("-P -a foo/host/bar -sr"), rule);
+    assert_eq!(net.pfctl("-a foo/host/bar -sn"), line);
+    assert_eq!(seen(&net.client, SERVER, 7001).ip().to_string(), OUTSIDE);
+    assert_eq!(net.pfctl("-a foo/host/bar -F nat"), "nat cleared\n");
+    assert_eq!(net.pfctl("-a foo/host/bar -sn"), "");
+    assert_eq!(net.pfctl("-P -a foo/host/bar -sr"), rule);
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "nobody translates any more");
+    net.pfctl(&format!("-a foo/host/bar -Nf {inner}"));
+    assert_eq!(net.pfctl("-a foo/host/bar -F rules"), "rules cleared\n");
+    assert_eq!(net.pfctl("-P -a foo/host/bar -sr"), "");
+    assert_eq!(seen(&net.client, SERVER, 7001).ip().to_string(), OUTSIDE);
+}
+
+#[test]
 fn servers_of_a_table_come_and_go() {
     let test = "servers_of_a_table_come_and_go";
     if !can_run_lab(test) {

@@ -54,8 +54,7 @@ interface b1 10.2.0.1/24 broadcast 10.2.0.255 fd02::1/64
 ";
 
 /// Rules of the scenarios that weir does not run, by dialect, and the reason.
-const REFUSED: [(&str, &str, &str); 15] = [
-    ("freebsd", "nat-anchor \"foo\" {\nnat on b1 all -> (b1)\n}\n", "`nat, rdr, binat within"),
+const REFUSED: [(&str, &str, &str); 14] = [
     ("freebsd", "nat on b1 inet all -> <t> source-hash\n", "not supported by this pool type"),
     ("freebsd", "nat on b1 inet all -> <t> random\n", "not supported by this pool type"),
     ("freebsd", "nat on b1 inet all -> (b1) endpoint-independent\n", "`endpoint-independent`"),
