@@ -74,6 +74,7 @@ const DEFERRED_MAP: &str = "weir_deferred";
 const SOURCES_MAP: &str = "weir_sources";
 const COUNTED_MAP: &str = "weir_counted";
 const FRAGMENTS_MAP: &str = "weir_fragments";
+const USES_MAP: &str = "weir_uses";
 
 /// Loaded programs and their memory. Dropping it leaves attached programs where they are.
 #[derive(Debug)]
@@ -95,6 +96,7 @@ pub struct Firewall {
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,
+    uses: MapHandle,
     arena: Arena,
     regions: Regions,
     moving: index::Moving,

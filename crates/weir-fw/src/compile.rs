@@ -52,6 +52,8 @@ pub const RULE_COUNT_MAX: usize = 1_000_000;
 pub(crate) const CLASSES_RULE_COUNT_MIN: usize = 8;
 /// Networks of one pool, those of its tables and interfaces included: a new flow looks at each.
 pub(crate) const POOL_NETWORK_COUNT_MAX: usize = 1024;
+/// Addresses of a pool with `least-states`: a new flow looks at the states of each.
+pub(crate) const LEAST_STATES_COUNT_MAX: u64 = 256;
 /// Tables that an image may ask, those of interfaces' addresses included.
 pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
 /// Pairs of `user` and `group`: twelve bits of criteria number them, from 1.

@@ -5,6 +5,7 @@ use weir_bpf::firewall::layout::{
     counted, criteria, direction, family, gateways, image, owner, place, rule, rule_kind, target,
     translation,
 };
+use weir_rules::value::MapEPortSet;
 
 pub use weir_bpf::firewall::layout::{
     asks, decision_flags as decision, image_flags, owner_how as ids,
@@ -55,6 +56,7 @@ pub(crate) enum Choice {
     Random = choice::RANDOM,
     SourceHash = choice::SOURCE_HASH,
     Bitmask = choice::BITMASK,
+    LeastStates = choice::LEAST_STATES,
 }
 
 /// `struct weir_fw_criteria`.
@@ -251,6 +253,8 @@ pub(crate) struct Translation {
     pub(crate) seed: u64,
     pub(crate) port: [u16; 2],
     pub(crate) port_base: u16,
+    /// `map-e-portset`.
+    pub(crate) port_set: Option<MapEPortSet>,
     pub(crate) flags: u8,
     pub(crate) choice: Choice,
     /// Of `af-to`: octets of IPv6 destinations before the IPv4 address in them.
@@ -275,6 +279,17 @@ impl Translation {
         line.put(translation::TOTAL, totals.map(u64::to_ne_bytes).as_flattened());
         line.put(translation::SEED, &self.seed.to_ne_bytes());
         line.put(translation::PORT, self.port.map(u16::to_ne_bytes).as_flattened());
+        if let Some(MapEPortSet { offset, length, id }) = self.port_set {
+            let block_shift = 16_u8.saturating_sub(offset);
+            let id_shift = block_shift.saturating_sub(length);
+            let id_bits = u32::from(id) & ((1 << length.min(16)) - 1);
+            let port = u16::try_from(id_bits << id_shift).unwrap_or(0);
+            let count = ((1_u32 << offset.min(16)) - 1) << id_shift;
+            line.put(translation::PORT, [port, 0].map(u16::to_ne_bytes).as_flattened());
+            line.put(translation::BLOCK_SHIFT, &[block_shift]);
+            line.put(translation::ID_SHIFT, &[id_shift]);
+            line.put(translation::PORT_COUNT, &count.to_ne_bytes());
+        }
         line.put(translation::PORT_BASE, &self.port_base.to_ne_bytes());
         line.put(translation::FLAGS, &[self.flags]);
         line.put(translation::CHOICE, &[self.choice as u8]);

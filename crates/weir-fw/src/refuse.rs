@@ -59,18 +59,13 @@ macro_rules! refusals {
 refusals! {
     AfTo: "af-to with route-to, divert-to, synproxy state, set prio or set queue",
         "its packets are not judged where they leave, and the kernel's routes lead them";
-    AfToPool: "af-to from a pool with bitmask, or to a list, a table, (interface) or with a port",
+    AfToPool: "af-to from a pool with bitmask, least-states or endpoint-independent, or to a list, \
+               a table, (interface) or with a port",
         "there is one destination, or one prefix of destinations";
     AfToNothing: "af-to inet6 without to",
         "a prefix says where IPv4 destinations are in IPv6";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
         "sources are translated where packets leave, destinations where they come in";
-    LeastStates: "least-states",
-        "states are not counted by address of a pool";
-    MapE: "map-e-portset",
-        "ports are chosen from one range";
-    EndpointIndependent: "endpoint-independent",
-        "a port is free or taken for each destination by itself";
     DupTo: "dup-to",
         "packets are not sent twice";
     RouteStateless: "route-to, reply-to in a rule with no state",

@@ -408,7 +408,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
     let kept = options.keep_state;
     let is_dup = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
     [
-        (rule.nat.as_ref().is_some_and(|pool| pool.endpoint_independent), "endpoint-independent"),
         (scrub.reassemble_tcp, "`reassemble tcp`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
         (is_dup, "`dup-to`"),

@@ -237,6 +237,7 @@ static __always_inline void weir_alias_fill(__u32 slot, __u32 addresses,
 	a->port[!source] = key->dst_port;
 	a->rule = rule;
 	a->is_counted = 0;
+	a->uses = 0;
 	if (is_in)
 		weir_copy_address(a->inside, p->dst);
 	else

@@ -102,7 +102,7 @@ __noinline int weir_family_choose(const struct weir_fw_packet *p __arg_nonnull, 
 		other->dst_port = bpf_htons(WEIR_ICMP_ECHO_REQUEST);
 	if (p->protocol == WEIR_PROTOCOL_ICMP)
 		other->dst_port = bpf_htons(WEIR_ICMPV6_ECHO_REQUEST);
-	if (!weir_pool_source(asked, other, at, weir_pool_turn(p, t)))
+	if (!weir_pool_source(asked, other, at, weir_pool_turn(p, t), 0))
 		return WEIR_DROP(MAP_FAILED);
 	if (weir_fw_is_martian(other))
 		return WEIR_DROP(AF_TO);
@@ -122,6 +122,7 @@ static __always_inline void weir_family_fill(__u32 slot, __u32 addresses,
 	a->port[1] = other->dst_port;
 	a->rule = rule;
 	a->is_counted = 0;
+	a->uses = 0;
 	a->inside_port = p->src_port;
 	a->inside_port_1 = p->dst_port;
 	a->inside[2] = 0;

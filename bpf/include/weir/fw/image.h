@@ -290,6 +290,7 @@ enum weir_fw_translation_flag {
 	/* `af-to`: targets of the family it leads to are sources, those of the other one are of
 	 * the family it leads to as well, and the destination: none or one */
 	WEIR_FW_TRANSLATION_FAMILY = 1 << 5,
+	WEIR_FW_TRANSLATION_MAPPED = 1 << 6, /* `endpoint-independent`, of UDP */
 };
 
 /* weir_fw_translation.choice: which address of a pool */
@@ -299,6 +300,7 @@ enum weir_fw_choice {
 	WEIR_FW_CHOICE_RANDOM,
 	WEIR_FW_CHOICE_SOURCE_HASH,
 	WEIR_FW_CHOICE_BITMASK,
+	WEIR_FW_CHOICE_LEAST_STATES,
 };
 
 /* What a rule translates to: one line. */
@@ -306,7 +308,8 @@ struct weir_fw_translation {
 	__u32 targets_at[WEIR_FW_FAMILY_COUNT]; /* struct weir_fw_target */
 	__u32 target_count[WEIR_FW_FAMILY_COUNT];
 	__u64 total[WEIR_FW_FAMILY_COUNT]; /* turns of all targets */
-	__u64 seed;		/* of the hash of sources: its key, hashed */
+	/* Of the hash of sources: its key, hashed; of `least-states`: how many addresses */
+	__u64 seed;
 	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
 	/* First and last, host order: of a source those to choose from, of a destination the new
 	 * ones; 0, 0 of a destination: as it is. */
@@ -316,8 +319,13 @@ struct weir_fw_translation {
 	__u8 choice;		/* WEIR_FW_CHOICE_* */
 	/* Of `af-to`: octets of IPv6 destinations before the IPv4 address in them (RFC 6052) */
 	__u8 prefix_octets;
-	__u8 unused_octets[3];
-	__u32 unused[2];
+	/* Of `map-e-portset` (RFC 7597, appendix B): a port's bits behind its block's number, and
+	 * those behind the identifier, which stands in port[0] in its place */
+	__u8 block_shift;
+	__u8 id_shift;
+	__u8 unused_octet;
+	__u32 port_count;	/* of `map-e-portset`: ports of all blocks; 0: of no such set */
+	__u32 unused;
 };
 
 _Static_assert(sizeof(struct weir_fw_translation) == 64, "a translation is one line");

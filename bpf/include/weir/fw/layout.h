@@ -346,6 +346,12 @@ struct weir_state {
 
 _Static_assert(sizeof(struct weir_state) == 64, "a state is one cache line");
 
+/* weir_alias.uses */
+enum weir_alias_use {
+	WEIR_ALIAS_OF_POOL = 1,	/* it counts for its address of a pool */
+	WEIR_ALIAS_MAPPED = 2,	/* its inner end has the same outer one for all destinations */
+};
+
 /*
  * The wire key of a translated record's half, in an overflow slot of its own: alias.h. What it is
  * found by, and what it counts, stand where a record has them. Its control word has the flag of the
@@ -366,7 +372,7 @@ struct weir_alias {
 	__be16 inside_port;
 	__u16 is_counted;	/* among the states of that rule, which has not made the half */
 	__be16 inside_port_1;	/* of the other family: of end 1 */
-	__u16 unused_half;
+	__u16 uses;		/* WEIR_ALIAS_OF_POOL, WEIR_ALIAS_MAPPED */
 	__u32 unused[2];
 	__u32 count[2];
 };

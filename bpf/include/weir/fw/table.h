@@ -20,9 +20,11 @@
 #include <weir/fw/dirty.h>
 #include <weir/fw/event.h>
 #include <weir/fw/image.h>
+#include <weir/fw/line.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/source.h>
 #include <weir/fw/state.h>
+#include <weir/fw/uses.h>
 
 /* Rounds for a lock: well under a millisecond. */
 #define WEIR_STATE_SPIN_MAX 30000
@@ -30,25 +32,6 @@
 #define WEIR_STATE_LIST_SPIN_MAX 1000
 /* Records of a bucket. weir-fw's limits refuse an index so small that chance could lead here. */
 #define WEIR_STATE_CHAIN_MAX 1024
-
-static __always_inline weir_line *weir_state_line(__u32 slot)
-{
-	return weir_at(struct weir_state,
-		       weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state));
-}
-
-typedef struct weir_alias __weir_arena weir_alias_line;
-
-static __always_inline weir_alias_line *weir_alias_at(__u32 slot)
-{
-	return (weir_alias_line *)weir_state_line(slot);
-}
-
-/* The IPv6 addresses in a slot. */
-static __always_inline struct weir_state_v6 __weir_arena *weir_addresses_at(__u32 slot)
-{
-	return (struct weir_state_v6 __weir_arena *)weir_state_line(slot);
-}
 
 /* weir_fw_control.index of so many buckets; the mask is the least 2^k - 1 that all are within. */
 static __always_inline __u64 weir_index_of(__u32 count, __u32 mask)
@@ -511,6 +494,8 @@ static __always_inline void weir_alias_end(__u32 slot)
 
 	if (alias->is_counted)
 		weir_alias_settle(alias->rule);
+	if (alias->uses)
+		weir_uses_give(slot);
 	weir_write_once(alias->control, alias->control & ~WEIR_ALIAS_HALVES);
 	__sync_fetch_and_sub(&weir_fw_control()->alias_count, 1);
 }

@@ -53,17 +53,15 @@ static __always_inline void weir_fw_untranslate(struct weir_fw_packet *p,
 }
 
 /*
- * Translates a packet as the translation at an offset says, for the rule of an id. 0, or the
- * reason of a drop + 1.
+ * Chooses the ends that the translation at an offset, of the rule of an id, gives to a packet: in
+ * the CPU's scratch. 0, or the reason of a drop + 1.
  */
-__noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u32 at, __u32 rule)
+__noinline int weir_fw_choose_ends(struct weir_fw_packet *p __arg_nonnull, __u32 at, __u32 rule)
 {
 	struct weir_fw_translation __weir_arena *t = weir_at(struct weir_fw_translation, at);
 	bool is_source = t->flags & WEIR_FW_TRANSLATION_SOURCE;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	struct weir_fw_before *before;
 	struct weir_fw_packet *key;
-	__u32 differ, i;
 	__u64 turn;
 
 	if (!scratch)
@@ -71,15 +69,38 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	/* It has no ports, and leaves as its first fragment, which has not come, or not at all. */
 	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
 		return WEIR_DROP(MAP_FAILED);
-	before = &scratch->before;
 	key = &scratch->wire;
 	weir_key_of(key, p);
+	if (is_source && weir_pool_is_mapped(p, t)) {
+		if (scratch->before.is_translated) {
+			weir_copy_address(key->src, scratch->before.src);
+			key->src_port = scratch->before.src_port;
+		}
+		if (weir_pool_mapped(key))
+			return weir_key_is_free(key) ? 0 : WEIR_DROP(MAP_FAILED);
+	}
 	turn = weir_pool_turn(p, t);
-	if (!(is_source ? weir_pool_source(p, key, at, turn) :
-			  weir_pool_pick(p, key, at, turn)))
+	if (!(is_source ? weir_pool_source(p, key, at, turn, rule) :
+			  weir_pool_pick(p, key, at, turn, rule)))
 		return WEIR_DROP(MAP_FAILED);
 	if (!is_source)
 		key->dst_port = weir_pool_redirected(p, t);
+	return 0;
+}
+
+/* Gives a packet the ends that the translation at an offset, of a rule, has chosen for it. */
+__noinline int weir_fw_take_ends(struct weir_fw_packet *p __arg_nonnull, __u32 at, __u32 rule)
+{
+	struct weir_fw_translation __weir_arena *t = weir_at(struct weir_fw_translation, at);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_before *before;
+	struct weir_fw_packet *key;
+	__u32 differ, i;
+
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	before = &scratch->before;
+	key = &scratch->wire;
 	differ = (__u32)(key->src_port ^ p->src_port) | (key->dst_port ^ p->dst_port);
 	for (i = 0; i < 4; i++)
 		differ |= (key->src[i] ^ p->src[i]) | (key->dst[i] ^ p->dst[i]);
@@ -97,6 +118,8 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	}
 	before->rule = rule;
 	before->is_listed = 0;
+	before->uses = (weir_pool_is_mapped(p, t) ? WEIR_ALIAS_MAPPED : 0) |
+		       (t->choice == WEIR_FW_CHOICE_LEAST_STATES ? WEIR_ALIAS_OF_POOL : 0);
 	weir_copy_address(p->src, key->src);
 	weir_copy_address(p->dst, key->dst);
 	p->src_port = key->src_port;
@@ -113,6 +136,17 @@ __noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u3
 	if (p->direction == WEIR_FW_IN)
 		p->hash = weir_fw_hash(p);
 	return 0;
+}
+
+/*
+ * Translates a packet as the translation at an offset says, for the rule of an id. 0, or the
+ * reason of a drop + 1.
+ */
+static __always_inline int weir_fw_translate_by(struct weir_fw_packet *p, __u32 at, __u32 rule)
+{
+	int drop = weir_fw_choose_ends(p, at, rule);
+
+	return drop ? drop : weir_fw_take_ends(p, at, rule);
 }
 
 /* What weir_fw_ask_lists() returns besides reasons + 1. */
@@ -183,6 +217,7 @@ __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_before *before;
 	struct weir_fw_packet *key;
+	int slot;
 
 	if (!scratch)
 		return -WEIR_DROP(INTERNAL);
@@ -196,7 +231,10 @@ __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
 		weir_fw_untranslate(p, before);
 	}
 	key->hash = weir_fw_hash(key);
-	return weir_alias_make(p, key, reverse, before->rule, before->rule != maker);
+	slot = weir_alias_make(p, key, reverse, before->rule, before->rule != maker);
+	if (slot > 0 && before->uses)
+		weir_uses_take(slot, before->uses);
+	return slot;
 }
 
 /* A packet on its way out gets the source that its state has for the wire. */

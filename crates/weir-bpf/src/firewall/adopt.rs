@@ -13,7 +13,7 @@ use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
     ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, DEFERRED_MAP, EVENTS_MAP, EXITS_MAP,
-    FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP,
+    FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, USES_MAP,
     attached_names,
 };
 use super::{attach, layout, load, tcx};
@@ -201,6 +201,7 @@ impl Firewall {
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let counted = take(&maps, COUNTED_MAP)?.ok_or(AdoptError::Damaged("no counters"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
+        let uses = take(&maps, USES_MAP)?.ok_or(AdoptError::Damaged("no uses of addresses"))?;
         // What is attached nowhere, and at no exit, went with the process that loaded it.
         let sweep = load::load_again(SWEEP, &maps)?;
         let second = match running(SECOND) {
@@ -228,6 +229,7 @@ impl Firewall {
             sources,
             counted,
             fragments,
+            uses,
             arena,
             regions,
             moving: Moving::default(),

@@ -13,7 +13,7 @@ use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
     ARENA_MAP, Arena, ArenaError, CHANGES_MAP, COUNTED_MAP, DEFERRED, DEFERRED_MAP, EVENTS_MAP,
     EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP,
-    REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout, tcx,
+    REHEARSAL, SECOND, SOURCES_MAP, SWEEP, USES_MAP, layout, tcx,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -126,7 +126,7 @@ impl Firewall {
         self.arena.clear(0, used_bytes);
         self.regions = regions;
         lay_out(&self.arena, &self.regions, slots)?;
-        for map in [&self.sources, &self.counted, &self.fragments] {
+        for map in [&self.sources, &self.counted, &self.fragments, &self.uses] {
             for key in map.keys().collect::<Vec<_>>() {
                 let deleted = map.delete(&key);
                 deleted.map_err(|error| FirewallError::Renew(io::Error::other(error)))?;
@@ -176,6 +176,7 @@ struct Programs {
     sources: MapHandle,
     counted: MapHandle,
     fragments: MapHandle,
+    uses: MapHandle,
 }
 
 impl Programs {
@@ -193,6 +194,7 @@ impl Programs {
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
             counted: object.map(COUNTED_MAP, super::counted::VALUE_BYTES)?,
             fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
+            uses: object.map_of_any_size(USES_MAP)?,
         })
     }
 
@@ -210,6 +212,7 @@ impl Programs {
             sources,
             counted,
             fragments,
+            uses,
         } = self;
         let ingress_id = sys::program_id(ingress.as_fd()).map_err(FirewallError::Query)?;
         let programs = tcx::Programs::default();
@@ -229,6 +232,7 @@ impl Programs {
             sources,
             counted,
             fragments,
+            uses,
             arena,
             regions,
             moving: Moving::default(),

@@ -14,7 +14,7 @@ use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
 use weir_rules::value::{Af, Direction, PoolKind, Text};
 
 use super::criteria::{Names, mask4, mask6};
-use super::{Builder, POOL_NETWORK_COUNT_MAX, Refused, refused};
+use super::{Builder, LEAST_STATES_COUNT_MAX, POOL_NETWORK_COUNT_MAX, Refused, refused};
 use crate::image::{Choice, Criteria, RuleKind, Target, Translation, hooks};
 
 /// Whether anything in a ruleset translates.
@@ -99,12 +99,15 @@ impl Names<'_> {
             _ => return None,
         };
         let mut translation = Translation {
-            flags: flags_of(rule.action) | if is_source { flags::SOURCE } else { 0 },
+            flags: flags_of(rule.action)
+                | if is_source { flags::SOURCE } else { 0 }
+                | if pool.endpoint_independent { flags::MAPPED } else { 0 },
             choice: choice(pool),
             seed: seed(pool),
             targets: self.targets(pool, anchor),
             ..Translation::default()
         };
+        translation.port_set = pool.map_e;
         match pool.ports {
             PoolPorts::Static => translation.flags |= flags::KEEP_PORT,
             PoolPorts::Range(first, last) => {
@@ -239,8 +242,8 @@ fn choice(pool: &Pool) -> Choice {
         Some(PoolKind::SourceHash(_)) => Choice::SourceHash,
         Some(_) if pool.sticky => Choice::SourceHash,
         Some(PoolKind::Random) => Choice::Random,
-        // `least-states` is refused before.
-        Some(PoolKind::RoundRobin | PoolKind::LeastStates) => Choice::RoundRobin,
+        Some(PoolKind::RoundRobin) => Choice::RoundRobin,
+        Some(PoolKind::LeastStates) => Choice::LeastStates,
     }
 }
 
@@ -331,7 +334,7 @@ impl<'a> Builder<'a> {
         found: &RuleRef<'a>,
         direction: Direction,
     ) -> Result<(), Refused> {
-        let translation = self.names.translation(found.rule, found.anchor, direction);
+        let mut translation = self.names.translation(found.rule, found.anchor, direction);
         let count = |translation: &Translation| translation.targets.iter().map(Vec::len).sum();
         let count: usize = translation.as_ref().map_or(0, count);
         if count > POOL_NETWORK_COUNT_MAX {
@@ -340,11 +343,34 @@ impl<'a> Builder<'a> {
             );
             return Err(refused(found.rule.span, message));
         }
+        if let Some(translation) = &mut translation
+            && translation.choice == Choice::LeastStates
+        {
+            translation.seed = addresses_of(translation, found.rule)?;
+        }
         if let Some(last) = self.translations.last_mut() {
             *last = translation;
         }
         Ok(())
     }
+}
+
+/// How many addresses a pool with `least-states` has, of which a new flow looks at each.
+fn addresses_of(translation: &Translation, rule: &Rule) -> Result<u64, Refused> {
+    let sizes = translation.targets.iter().map(|targets| {
+        let sizes =
+            targets.iter().map(|target| if target.size == 0 { u64::MAX } else { target.size });
+        sizes.fold(0, u64::saturating_add)
+    });
+    let count = sizes.max().unwrap_or(0);
+    if count > LEAST_STATES_COUNT_MAX {
+        let message = format!(
+            "a pool with `least-states` of {count} addresses: the data path looks at \
+             {LEAST_STATES_COUNT_MAX} at most"
+        );
+        return Err(refused(rule.span, message));
+    }
+    Ok(count)
 }
 
 /// `binat` for packets that come in: from where others go to, to the address outside.

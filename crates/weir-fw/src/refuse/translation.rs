@@ -11,16 +11,12 @@ use super::{Found, Refusal, refusal_of_unresolved};
 /// What of a rule that translates is refused: of FreeBSD's lists, or of a filter rule.
 pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let pools = || [rule.nat.as_ref(), rule.rdr.as_ref()].into_iter().flatten();
-    let any = |is: fn(&Pool) -> bool| pools().any(|pool| is(pool));
     let hosts = || pools().flat_map(|pool| &pool.hosts).filter_map(|host| host.address.as_ref());
     let has = |refusal| hosts().any(|address| refusal_of_unresolved(address) == Some(refusal));
     let found = [
         (Refusal::AfTo, rule.af_to.is_some() && has_more(rule)),
         (Refusal::AfToPool, rule.af_to.is_some() && has_wrong_pools(rule)),
         (Refusal::AfToNothing, rule.af_to == Some(Af::Inet6) && rule.rdr.is_none()),
-        (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
-        (Refusal::MapE, any(|pool| pool.map_e.is_some())),
-        (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
         (Refusal::UnresolvedHost, has(Refusal::UnresolvedHost)),
         (Refusal::UnresolvedInterface, has(Refusal::UnresolvedInterface)),
     ];
@@ -37,10 +33,13 @@ fn has_more(rule: &Rule) -> bool {
         || options.keep_state == Some(KeepState::Synproxy)
 }
 
-/// Whether the pools of `af-to` are none of those that the data path has: any but `bitmask` of
-/// sources, and one destination.
+/// Whether the pools of `af-to` are none of those that the data path has: any of sources but those
+/// that count states, or with `bitmask`, and one destination.
 fn has_wrong_pools(rule: &Rule) -> bool {
-    let is_bitmask = |pool: &Pool| pool.kind == Some(PoolKind::Bitmask);
+    let is_other = |pool: &Pool| {
+        matches!(pool.kind, Some(PoolKind::Bitmask | PoolKind::LeastStates))
+            || pool.endpoint_independent
+    };
     let is_one = |pool: &Pool| {
         let is_network = |host: &PoolHost| matches!(host.address, Some(Address::Network(..)));
         pool.hosts.len() == 1
@@ -48,7 +47,7 @@ fn has_wrong_pools(rule: &Rule) -> bool {
             && pool.kind.is_none()
             && pool.ports == PoolPorts::Default
     };
-    rule.nat.as_deref().is_some_and(is_bitmask) || rule.rdr.as_deref().is_some_and(|to| !is_one(to))
+    rule.nat.as_deref().is_some_and(is_other) || rule.rdr.as_deref().is_some_and(|to| !is_one(to))
 }
 
 /// Whether a filter rule translates an end that is not translated there, without `af-to`, which is

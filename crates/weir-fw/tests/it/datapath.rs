@@ -15,6 +15,7 @@ mod forwarding;
 mod fragments;
 mod kept;
 mod live;
+mod pools;
 mod proxy;
 mod sanity;
 mod scenarios;

@@ -25,6 +25,15 @@ const POOLS4: &[&str] = &[
 ];
 const POOLS6: &[&str] = &["(em1)", "2001:db8:1::1", "2001:db8:1::9", "2001:db8:1::8/126 random"];
 const PORTS: &[&str] = &["", "", " port 6000", " port 6000", " port 6000:6003", " static-port"];
+/// What FreeBSD's lists may have besides.
+const LIST_PORTS: &[&str] = &[
+    " map-e-portset 2/12/0x342",
+    " map-e-portset 4/12/0x34",
+    " endpoint-independent",
+    " endpoint-independent",
+    " port 6000:6003 endpoint-independent",
+    " static-port endpoint-independent",
+];
 /// Where somebody wants to go who is sent elsewhere.
 const GOALS4: &[&str] = &["192.0.2.1", "192.0.2.1", "(em1)", "10.0.0.1", "any", "203.0.113.9"];
 const GOALS6: &[&str] = &["2001:db8:1::1", "2001:db8::1", "any"];
@@ -66,6 +75,15 @@ fn sources(draw: &mut Draw, family: &Family) -> String {
     with_port(pool, if pool.ends_with("bitmask") { "" } else { ports })
 }
 
+/// The same of FreeBSD's lists.
+fn list_sources(draw: &mut Draw, family: &Family) -> String {
+    let (pool, ports) = (draw.pick(family.pools), draw.pick(LIST_PORTS));
+    if pool.ends_with("bitmask") || draw.happens(65) {
+        return sources(draw, family);
+    }
+    with_port(pool, ports)
+}
+
 /// A protocol, the port that a redirection is from, and the one that it leads to.
 fn redirected(draw: &mut Draw) -> (&'static str, &'static str, &'static str) {
     let proto = draw.pick(&["tcp", "tcp", "udp"]);
@@ -91,7 +109,7 @@ pub(super) fn lists(draw: &mut Draw, features: &Features) -> String {
     // Most of them have one for all that nothing else is for.
     if draw.happens(70) {
         let family = family(draw, features);
-        let pool = sources(draw, &family);
+        let pool = list_sources(draw, &family);
         text.push_str(&format!("nat on em1 {} from any to any -> {pool}\n", family.word));
     }
     if is_anchored {
@@ -143,7 +161,7 @@ fn list_rule(draw: &mut Draw, features: &Features) -> String {
             if !no.is_empty() {
                 return head;
             }
-            format!("{head} -> {}", sources(draw, &family))
+            format!("{head} -> {}", list_sources(draw, &family))
         }
         6..=8 => {
             let (proto, from, to) = redirected(draw);
@@ -199,6 +217,9 @@ pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
             let proto = draw.pick(&["", "", " proto udp", " proto tcp"]);
             let pool = match action {
                 "match" => sources_between(draw, &family),
+                _ if word == "inet" && draw.happens(15) => {
+                    with_port("{ 192.0.2.1, 192.0.2.9 } least-states", draw.pick(PORTS))
+                }
                 _ => sources(draw, &family),
             };
             format!(
@@ -211,6 +232,9 @@ pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
             // As of sources: a packet that a later rule blocks shows no choice.
             let server = match draw.pick(family.servers) {
                 server if action == "match" && server.ends_with("random") => family.servers[0],
+                _ if action == "pass" && word == "inet" && draw.happens(15) => {
+                    "{ 10.0.0.5, 10.0.0.6 } least-states"
+                }
                 server => server,
             };
             let server = with_port(server, to);

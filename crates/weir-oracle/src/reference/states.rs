@@ -59,6 +59,8 @@ pub(super) struct Half {
     pub(super) node: Option<(NodeKey, SourceLimits)>,
     /// Of a pool with `sticky-address`.
     pub(super) given: Option<Given>,
+    /// Its source has one outer end for all destinations: `endpoint-independent`.
+    pub(super) is_mapped: bool,
     /// The connection counts as established with its source.
     pub(super) is_counted: bool,
 }
@@ -268,6 +270,20 @@ impl States {
         let halves = self.records.values().flat_map(|record| record.halves.iter().flatten());
         let mut given = halves.filter_map(|half| half.given);
         given.find(|given| (given.rule, given.source) == (rule, source)).map(|given| given.address)
+    }
+
+    /// The inner and the outer ends that `endpoint-independent` has joined.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = [(IpAddr, u16); 2]> {
+        let ends = |(key, record): (&Key, &Record)| {
+            let end =
+                |key: Key, index: usize| if index == 1 { key.source } else { key.destination };
+            let halves = record.halves.iter().enumerate();
+            let mapped = halves.filter_map(|(index, half)| Some((index, half.as_ref()?)));
+            let mapped = mapped.filter(|(_, half)| half.is_mapped);
+            let joined = mapped.map(|(index, half)| [end(*key, index), end(half.wire, index)]);
+            joined.collect::<Vec<_>>()
+        };
+        self.records.iter().flat_map(ends)
     }
 
     /// Whether a flow is one that `af-to` has made, in its direction.

@@ -665,6 +665,11 @@ impl<'a> Trip<'a> {
             divert: verdict.divert,
             node,
             given: self.given(verdict),
+            is_mapped: self.packet.protocol == UDP
+                && verdict.translation.as_ref().is_some_and(|new| {
+                    let pool = new.rule.rule.nat.as_deref();
+                    pool.is_some_and(|pool| pool.endpoint_independent)
+                }),
             is_counted: false,
         }
     }

@@ -361,6 +361,15 @@ impl StateView for View<'_> {
         !self.world.states.is_taken(key, None)
     }
 
+    fn mapped(&mut self, inside: (IpAddr, u16)) -> Option<(IpAddr, u16)> {
+        let mut mapped = self.world.states.mapped();
+        mapped.find(|ends| ends[0] == inside).map(|ends| ends[1])
+    }
+
+    fn is_mapped(&mut self, outside: (IpAddr, u16)) -> bool {
+        self.world.states.mapped().any(|ends| ends[1] == outside)
+    }
+
     fn turn(&mut self, rule: RuleId) -> u64 {
         let turn = self.world.turns.entry(rule).or_default();
         *turn += 1;

@@ -4,8 +4,8 @@
 //! Some choices are not pf's, because pf's depend on keys made at load time: `source-hash` uses a
 //! hash of its own (one source keeps one address, but not the address that pf would give), which
 //! also says what a `sticky-address` pool gives to a source that has nothing yet; and
-//! `least-states` takes turns, as the state view counts them. `endpoint-independent` is a matter
-//! of the state table's.
+//! `least-states` takes turns, as the state view counts them, unless somebody who counts states
+//! has chosen.
 
 use std::net::IpAddr;
 
@@ -176,7 +176,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             // Whose turn it is everybody knows.
             Some(kind) => {
                 let turn = turn.unwrap_or_else(|| self.first_turn(id, kind));
-                (turn, *kind == PoolKind::Random)
+                (turn, matches!(kind, PoolKind::Random | PoolKind::LeastStates))
             }
         };
         let given = end.filter(|_| is_free).and_then(|end| self.moment.states.given(end));
@@ -225,17 +225,24 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let Some(pool) = &rule.nat else {
             return Ok(());
         };
-        (self.subject.source, self.subject.source_port) = self.free_source(at, pool, self.af)?;
+        let is_mapped = pool.endpoint_independent && self.packet.protocol == UDP;
+        let inside = (self.packet.source, self.packet.source_port);
+        if is_mapped && let Some(mapped) = self.moment.states.mapped(inside) {
+            let (source, port) = (mapped.0.into(), mapped.1);
+            (self.subject.source, self.subject.source_port) = (source, port);
+            return if self.mapping_is_free(source, port) { Ok(()) } else { Err(()) };
+        }
+        self.is_for_all = is_mapped;
+        let free = self.free_source(at, pool, self.af);
+        self.is_for_all = false;
+        (self.subject.source, self.subject.source_port) = free?;
         Ok(())
     }
 
     /// A source address of a pool with a port that is free (`pf_get_sport`). Where none is, a pool
     /// that takes turns, or draws, goes on to its next address.
     fn free_source(&mut self, at: u32, pool: &Pool, af: Af) -> Result<(Ip, u16), ()> {
-        let goes_on = matches!(
-            pool.kind,
-            Some(PoolKind::RoundRobin | PoolKind::Random | PoolKind::LeastStates)
-        );
+        let goes_on = matches!(pool.kind, Some(PoolKind::RoundRobin | PoolKind::Random));
         // A source that keeps its address has no other one.
         let count = if goes_on && !pool.sticky { POOL_ADDRESSES_MAX } else { 1 };
         let (mut turn, mut tried) = (None, Vec::new());
@@ -303,6 +310,14 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let below = shift.checked_sub(set.length.into())?;
         let id = u32::from(set.id) & ((1 << set.length.min(16)) - 1);
         let last = (1_u32 << set.offset.min(16)) - 1;
+        let is_in_set = |port: &u16| {
+            let port = u32::from(*port);
+            port >> shift != 0 && port >> below & ((1 << set.length.min(16)) - 1) == id
+        };
+        let given = self.moment.states.given_port().filter(is_in_set);
+        if let Some(port) = given.filter(|port| self.mapping_is_free(source, *port)) {
+            return Some(port);
+        }
         let cut = ((self.moment.random)() & last).max(1);
         for block in (cut..=last).chain((1..cut).rev()) {
             let low = block << shift | id << below;
@@ -345,6 +360,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             destination: self.subject.destination.into(),
             destination_port: self.subject.destination_port,
         };
+        let end = (mapping.source, source_port);
+        if self.is_for_all && self.moment.states.is_mapped(end) {
+            return false;
+        }
         self.moment.states.mapping_is_free(&mapping)
     }
 

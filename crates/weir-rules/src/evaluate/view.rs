@@ -94,6 +94,16 @@ pub trait StateView {
         true
     }
 
+    /// The outer end that `endpoint-independent` has given to an inner end of UDP.
+    fn mapped(&mut self, _inside: (IpAddr, u16)) -> Option<(IpAddr, u16)> {
+        None
+    }
+
+    /// Whether an outer end is one that `endpoint-independent` has given to somebody.
+    fn is_mapped(&mut self, _outside: (IpAddr, u16)) -> bool {
+        false
+    }
+
     /// How often a pool in turn (round-robin, least-states) has given an address before: the
     /// number of the next address, counted over all addresses of the pool.
     fn turn(&mut self, _rule: RuleId) -> u64 {

@@ -61,6 +61,8 @@ pub(crate) struct Walk<'w, 'p, 'm, T> {
     pub(super) af_to: Option<Af>,
     /// A limiter with `block` has no room.
     pub(super) limited: bool,
+    /// The outer end that is being chosen is one for all destinations.
+    pub(super) is_for_all: bool,
 }
 
 impl Evaluator<'_> {
@@ -109,6 +111,7 @@ impl Evaluator<'_> {
             translator: None,
             af_to: None,
             limited: false,
+            is_for_all: false,
         };
         walk.verdict()
     }
