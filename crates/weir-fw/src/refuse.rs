@@ -12,9 +12,7 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::source::Span;
-use weir_rules::value::{
-    BlockReturn, Direction, RuleOptions, SetFields, Setting, StateOptions, Text,
-};
+use weir_rules::value::{Direction, RuleOptions, SetFields, Setting, StateOptions, Text};
 
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -100,10 +98,6 @@ refusals! {
         "SCTP associations are not followed";
     RuleTimeout: "timeouts of a rule other than tcp.*, udp.*, icmp.*, other.*, src.track",
         "they belong to the whole table of states";
-    LogAllTranslated: "log (all) in nat, rdr, binat",
-        "the first packet of a flow is logged there";
-    FailPolicy: "set fail-policy return",
-        "what does not fit is dropped without an answer";
     UnresolvedHost: "a host name without an address",
         "nothing could match it";
     UnresolvedInterface: "`em0:network` and the like without an address",
@@ -234,7 +228,7 @@ impl Found {
             | Setting::Optimization(_)
             | Setting::StateDefaults(_)
             | Setting::Syncookies(_)
-            | Setting::FailPolicy(BlockReturn::Drop)
+            | Setting::FailPolicy(_)
             | Setting::KeepCounters
             | Setting::RulesetOptimization(_)
             | Setting::RequireOrder(_)
@@ -248,7 +242,6 @@ impl Found {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
             }
-            Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
             Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
             Setting::Debug(_) => self.warn(span, "set debug", "`weir fw run` has its own messages"),
         }
@@ -277,9 +270,8 @@ impl Found {
 
     /// A rule of FreeBSD's lists of translation.
     fn translating(&mut self, rule: &Rule) {
-        let logs_all = rule.log.is_some_and(|log| log.all).then_some(Refusal::LogAllTranslated);
         let found = translation::refusals_of(rule).into_iter().chain(refusals_of_any(rule));
-        for refusal in found.chain(logs_all) {
+        for refusal in found {
             self.refuse(refusal, rule.span);
         }
         self.logged(rule);

@@ -77,6 +77,8 @@ pub struct LoadAnchor {
 pub struct Settings {
     /// What `block` alone does.
     pub block_policy: BlockReturn,
+    /// What is sent where a rule passes a packet whose state cannot be made.
+    pub fail_policy: BlockReturn,
     /// States hold on one interface.
     pub if_bound: bool,
     /// Interfaces that are not filtered.
@@ -113,6 +115,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             block_policy: BlockReturn::Drop,
+            fail_policy: BlockReturn::Drop,
             if_bound: false,
             skip: Vec::new(),
             timeouts: crate::names::TIMEOUTS.iter().map(|(_, seconds)| *seconds).collect(),

@@ -109,7 +109,7 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->flags & WEIR_PACKET_TRANSLATED)
 		weir_fw_recall_ingress(ctx, p);
-	if (drop == WEIR_DROP(MATCH) && d->flags & WEIR_DECISION_RETURN_RST &&
+	if (weir_fw_is_answered(drop, d) && d->flags & WEIR_DECISION_RETURN_RST &&
 	    !weir_fw_tcp_checksum_fits(ctx, p))
 		drop = WEIR_DROP(PROTO_CKSUM);
 	if (d->flags & WEIR_DECISION_LOG)
@@ -118,8 +118,7 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	if (!drop)
 		return WEIR_FW_CONTINUE;
 	weir_fw_count_drop(p, drop);
-	if (drop == WEIR_DROP(MATCH) &&
-	    d->flags & (WEIR_DECISION_RETURN_RST | WEIR_DECISION_RETURN_ICMP))
+	if (weir_fw_is_answered(drop, d))
 		return weir_fw_answer_ingress(ctx, p, d);
 	return XDP_DROP;
 }

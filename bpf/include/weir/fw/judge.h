@@ -300,6 +300,34 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	return drop;
 }
 
+/* Whether a drop is that of a packet of which no state could be made as rules ask. */
+static __always_inline bool weir_fw_is_failure(int drop)
+{
+	return drop == WEIR_DROP(STATE_LIMIT) || drop == WEIR_DROP(SRC_LIMIT) ||
+	       drop == WEIR_DROP(STATE_INSERT) || drop == WEIR_DROP(MEMORY);
+}
+
+/* Whether rules have said that a packet which is dropped for a reason is answered. */
+static __always_inline bool weir_fw_is_answered(int drop, const struct weir_fw_decision *d)
+{
+	return (drop == WEIR_DROP(MATCH) || weir_fw_is_failure(drop)) &&
+	       d->flags & (WEIR_DECISION_RETURN_RST | WEIR_DECISION_RETURN_ICMP);
+}
+
+/*
+ * Of a packet that a rule has passed, and of which no state could be made: what `set fail-policy`
+ * answers. No answer where a list alone has passed it (`pf_test_rule` of pf.c).
+ */
+__noinline int weir_fw_answer_failure(const struct weir_fw_packet *p __arg_nonnull,
+				      struct weir_fw_decision *d __arg_nonnull)
+{
+	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
+
+	if (d->rule_at)
+		weir_fw_answer(p, weir_at(struct weir_fw_rule, d->rule_at), d, openbsd, false);
+	return 0;
+}
+
 /*
  * Does what the decision in the CPU's scratch says of states. Returns 0, or the reason of the drop
  * + 1: the decision says what to log, and how to answer; the packet then has the ends that it had
@@ -317,8 +345,11 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 		drop = WEIR_DROP(IP_OPTION);
 	else
 		drop = weir_gateway_choose(p, d);
-	if (!drop)
+	if (!drop) {
 		drop = weir_fw_keep(p, hit, scratch);
+		if (weir_fw_is_failure(drop))
+			weir_fw_answer_failure(p, d);
+	}
 	if (drop) {
 		weir_fw_untranslate(p, &scratch->before);
 		return drop;

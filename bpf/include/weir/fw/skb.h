@@ -48,7 +48,7 @@ __noinline int weir_fw_obey_skb(struct __sk_buff *skb, struct weir_fw_packet *p 
 	drop = weir_fw_obey(p, hit, scratch);
 	if (drop && p->direction == WEIR_FW_IN && p->flags & WEIR_PACKET_TRANSLATED)
 		weir_fw_recall_skb(skb, p);
-	if (drop == WEIR_DROP(MATCH) && p->direction == WEIR_FW_IN &&
+	if (weir_fw_is_answered(drop, d) && p->direction == WEIR_FW_IN &&
 	    p->protocol == WEIR_PROTOCOL_TCP && d->flags & WEIR_DECISION_RETURN_RST &&
 	    !weir_fw_tcp_checksum_fits_skb(skb, p))
 		drop = WEIR_DROP(PROTO_CKSUM);
@@ -71,7 +71,7 @@ __noinline int weir_fw_refuse_skb(struct __sk_buff *skb, struct weir_fw_packet *
 	if (hit->flags & (WEIR_HIT_SEND_RST | WEIR_HIT_CHALLENGE)) {
 		__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 		scratch->decision.flags = WEIR_DECISION_RETURN_RST;
-	} else if (drop != WEIR_DROP(MATCH)) {
+	} else if (!weir_fw_is_answered(drop, &scratch->decision)) {
 		return TCX_DROP;
 	}
 	/* It goes to who sent the packet, from whom that was sent to. */

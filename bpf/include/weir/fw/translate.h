@@ -191,8 +191,10 @@ __noinline int weir_fw_ask_lists(struct weir_fw_packet *p __arg_nonnull,
 		if (!scratch->before.is_translated)
 			return 0;
 		scratch->before.is_listed = 1;
-		if (rule->log)
+		if (rule->log) {
 			weir_fw_rule_logs(rule, d);
+			d->flags |= rule->decision & WEIR_DECISION_LOG_ALL;
+		}
 		return flags & WEIR_FW_TRANSLATION_PASS ? WEIR_FW_LISTS_PASS : 0;
 	}
 	return 0;

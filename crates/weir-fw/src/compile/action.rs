@@ -49,6 +49,9 @@ impl Names<'_> {
         if let (Action::Block(policy), None) = (rule.action, &rule.anchor) {
             answers(policy, &mut action);
         }
+        if action.kind == RuleKind::Pass {
+            answers(self.evaluator.ruleset().settings.fail_policy, &mut action);
+        }
         if rule.keeps_state() && action.kind == RuleKind::Pass {
             action.decision |= decision::KEEP_STATE;
             let none = StateOptions::default();

@@ -296,6 +296,7 @@ pub(super) fn take_parts(rules: &mut Rules, new: Rules, parts: LoadParts) {
 pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: Settings) {
     let Settings {
         block_policy,
+        fail_policy,
         if_bound,
         skip,
         timeouts,
@@ -332,6 +333,9 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
     }
     if set(&|setting| matches!(setting, Setting::BlockPolicy(_))) {
         settings.block_policy = block_policy;
+    }
+    if set(&|setting| matches!(setting, Setting::FailPolicy(_))) {
+        settings.fail_policy = fail_policy;
     }
     if set(&|setting| matches!(setting, Setting::StatePolicyIfBound(_))) {
         settings.if_bound = if_bound;

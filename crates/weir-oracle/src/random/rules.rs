@@ -115,6 +115,9 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         scrub_list(draw, features, &mut text);
     }
     if dialect == Some(Dialect::FreeBsd) {
+        if features.limits && draw.happens(40) {
+            text.insert_str(0, "set fail-policy return\n");
+        }
         text.push_str(&translation::lists(draw, features));
     }
     // What is blocked is not translated.

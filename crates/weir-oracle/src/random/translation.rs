@@ -149,7 +149,8 @@ fn list_rule(draw: &mut Draw, features: &Features) -> String {
     let no = if draw.happens(8) { "no " } else { "" };
     let pass = if no.is_empty() && draw.happens(15) { " pass" } else { "" };
     // Only with `pass` may it log.
-    let log = if features.log && !pass.is_empty() && draw.happens(40) { " log" } else { "" };
+    let logs = features.log && !pass.is_empty() && draw.happens(40);
+    let log = if logs { draw.pick(&[" log", " log (all)"]) } else { "" };
     let word = family.word;
     match draw.below(10) {
         0..=5 => {

@@ -379,7 +379,22 @@ impl<'a> Trip<'a> {
             | Reason::State
             | Reason::TranslationPass => DropReason::Match,
         };
-        let answer = match verdict.response {
+        self.blocked_by(reason, verdict.response)
+    }
+
+    /// What was asked for, and could not be made.
+    fn failed(&self, outcome: Outcome, verdict: &Verdict<'_>) -> Outcome {
+        use DropReason::{SrcLimit, StateInsert, StateLimit};
+        match outcome {
+            Outcome::Blocked(reason @ (SrcLimit | StateInsert | StateLimit), Answer::None) => {
+                self.blocked_by(reason, verdict.failure)
+            }
+            other => other,
+        }
+    }
+
+    fn blocked_by(&self, reason: DropReason, response: Response) -> Outcome {
+        let answer = match response {
             Response::None => Answer::None,
             // A segment with a wrong checksum is not answered by a RST; the box's own get theirs
             // later.
@@ -457,7 +472,8 @@ impl<'a> Trip<'a> {
         if let (Some(new), Some(state)) =
             (becomes.filter(|new| new.af_to.is_some()), &verdict.state)
         {
-            self.keep_family(verdict, state, interface, (record, new))?;
+            let kept = self.keep_family(verdict, state, interface, (record, new));
+            kept.map_err(|outcome| self.failed(outcome, verdict))?;
             self.act(&verdict.actions);
             return Ok(());
         }
@@ -467,7 +483,8 @@ impl<'a> Trip<'a> {
         }
         if let Some(state) = &verdict.state {
             let crossing = Crossing { direction, interface, record, becomes: Key::of(&packet) };
-            self.keep(verdict, state, &crossing)?;
+            let kept = self.keep(verdict, state, &crossing);
+            kept.map_err(|outcome| self.failed(outcome, verdict))?;
         }
         self.packet = packet;
         self.act(&verdict.actions);

@@ -54,9 +54,15 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         if self.has_options() && !self.actions.allow_opts {
             return self.decided(Decision::Block, Reason::Options);
         }
+        // No answer where a list alone has passed it (`pf_test_rule` of pf.c).
+        let policy = self.evaluator.ruleset.settings.fail_policy;
+        let failure = rule.map_or(Response::None, |_| self.response(policy));
         let state = match self.new_state(rule) {
             Ok(state) => state,
-            Err(reason) => return self.decided(Decision::Block, reason),
+            Err(reason) => {
+                let verdict = self.decided(Decision::Block, reason);
+                return Verdict { response: failure, ..verdict };
+            }
         };
         let route = match self.route(rule) {
             Ok(route) => route,
@@ -70,7 +76,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             translation.takes_effect = by_list || state.is_some();
         }
         let divert = rule.and_then(|rule| rule.options.divert);
-        Verdict { state, is_proxied, route, divert, ..verdict }
+        Verdict { failure, state, is_proxied, route, divert, ..verdict }
     }
 
     fn is_freebsd(&self) -> bool {

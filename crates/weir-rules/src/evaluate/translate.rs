@@ -71,7 +71,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             // A translation that changes nothing is none.
             if ends(before) != ends(after) {
                 self.translator = Some(at);
-                if rule.log.is_some() {
+                if let Some(log) = rule.log {
+                    self.actions.log_all |= log.all;
                     self.log(at);
                 }
             }

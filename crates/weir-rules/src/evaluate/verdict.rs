@@ -242,6 +242,8 @@ pub struct Verdict<'a> {
     pub actions: Actions,
     /// The answer of a block.
     pub response: Response,
+    /// The answer if the state cannot be made: `set fail-policy return`.
+    pub failure: Response,
     /// The state that is made.
     pub state: Option<NewState<'a>>,
     /// `synproxy`: the SYN is answered, not passed on.

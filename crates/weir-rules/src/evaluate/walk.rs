@@ -421,6 +421,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             scrub: self.scrub,
             actions: self.actions,
             response: Response::None,
+            failure: Response::None,
             state: None,
             is_proxied: false,
             route: None,

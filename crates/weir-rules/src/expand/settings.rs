@@ -47,6 +47,7 @@ impl Expander<'_> {
                 settings.ruleset_optimization = Some(name.clone());
             }
             Setting::BlockPolicy(policy) => settings.block_policy = *policy,
+            Setting::FailPolicy(policy) => settings.fail_policy = *policy,
             Setting::Skip(names) if names.is_empty() => settings.skip.clear(),
             Setting::Skip(names) => settings.skip.extend(names.iter().cloned()),
             Setting::StatePolicyIfBound(if_bound) => settings.if_bound = *if_bound,
@@ -70,10 +71,7 @@ impl Expander<'_> {
                 }
                 self.state_defaults = Some((**options).clone());
             }
-            Setting::FailPolicy(_)
-            | Setting::Fingerprints(_)
-            | Setting::KeepCounters
-            | Setting::RequireOrder(_) => {}
+            Setting::Fingerprints(_) | Setting::KeepCounters | Setting::RequireOrder(_) => {}
         }
         if let Setting::Skip(names) = setting {
             for name in names.clone() {

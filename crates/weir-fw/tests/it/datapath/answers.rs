@@ -4,7 +4,7 @@ use weir_bpf::firewall::layout::table;
 use weir_wire::{icmp, ipv4, ipv6, tcp};
 
 use super::frames::{ETH_BYTES, Ends, SYN, Segment};
-use super::rig::{BOX_MAC, DROP, PEER_MAC, Rig};
+use super::rig::{BOX_MAC, DROP, PEER_MAC, REDIRECT, Rig};
 
 /// A redirection, to the interface itself.
 const SEND_BACK: i32 = 4;
@@ -83,6 +83,27 @@ fn what_was_sent_to_somebody_else_is_not_answered() {
     }
     assert_eq!(rig.dropped(0, IN, "match"), 4);
     assert_eq!(rig.table_counter(table::REPLIES), 2);
+}
+
+#[test]
+fn who_passes_but_gets_no_state_is_answered_if_the_policy_says_so() {
+    for (policy, action) in [("return", SEND_BACK), ("drop", DROP)] {
+        let rules = format!("set fail-policy {policy}\npass keep state (max 1)\n");
+        let Some(rig) = Rig::with_rules("fail", &rules) else { return };
+        let ends = Ends::new("10.0.1.2", "10.0.2.2");
+        assert_eq!(rig.receive(0, &ends.udp((1000, 53), b"")).action, REDIRECT);
+        let datagram = rig.receive(0, &ends.udp((1001, 53), b""));
+        assert_eq!(datagram.action, action, "{policy}");
+        let syn = rig.receive(0, &ends.tcp(&segment(SYN), b""));
+        assert_eq!(syn.action, action, "{policy}");
+        assert_eq!(rig.dropped(0, IN, "state-limit"), 2);
+        if action == SEND_BACK {
+            let ip = ipv4::Packet::new_checked(&datagram.frame[ETH_BYTES..]).unwrap();
+            assert_eq!(ip.payload()[..2], [3, 3], "no such port");
+            let ip = ipv4::Packet::new_checked(&syn.frame[ETH_BYTES..]).unwrap();
+            assert_eq!(tcp::Packet::new_checked(ip.payload()).unwrap().flags().0, RST_ACK);
+        }
+    }
 }
 
 #[test]
