@@ -292,6 +292,13 @@ pub(super) fn take_parts(rules: &mut Rules, new: Rules, parts: LoadParts) {
     }
 }
 
+/// What a file sets, if it does.
+fn replace<T>(place: &mut T, value: T, is_set: bool) {
+    if is_set {
+        *place = value;
+    }
+}
+
 /// `pfctl -m`: what the file sets takes its place, all else stays.
 pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: Settings) {
     let Settings {
@@ -331,18 +338,14 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
             *limit = value;
         }
     }
-    if set(&|setting| matches!(setting, Setting::BlockPolicy(_))) {
-        settings.block_policy = block_policy;
-    }
-    if set(&|setting| matches!(setting, Setting::FailPolicy(_))) {
-        settings.fail_policy = fail_policy;
-    }
-    if set(&|setting| matches!(setting, Setting::StatePolicyIfBound(_))) {
-        settings.if_bound = if_bound;
-    }
-    if set(&|setting| matches!(setting, Setting::Skip(_))) {
-        settings.skip = skip;
-    }
+    let is_set = set(&|setting| matches!(setting, Setting::BlockPolicy(_)));
+    replace(&mut settings.block_policy, block_policy, is_set);
+    let is_set = set(&|setting| matches!(setting, Setting::FailPolicy(_)));
+    replace(&mut settings.fail_policy, fail_policy, is_set);
+    let is_set = set(&|setting| matches!(setting, Setting::StatePolicyIfBound(_)));
+    replace(&mut settings.if_bound, if_bound, is_set);
+    let is_set = set(&|setting| matches!(setting, Setting::Skip(_)));
+    replace(&mut settings.skip, skip, is_set);
     settings.log_interface = log_interface.or_else(|| settings.log_interface.take());
     if set(&|setting| matches!(setting, Setting::Reassemble { .. })) {
         settings.reassemble = reassemble;

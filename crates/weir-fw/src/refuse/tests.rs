@@ -152,7 +152,7 @@ fn between<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
 }
 
 /// A table of two columns.
-fn table<'r>(head: [&str; 2], rows: impl Iterator<Item = (&'r str, &'r str)>) -> String {
+fn table(head: [&str; 2], rows: impl Iterator<Item = (String, String)>) -> String {
     let mut out = format!("\n| {} | {} |\n|---|---|\n", head[0], head[1]);
     for (construct, reason) in rows {
         out += &format!("| {} | {reason} |\n", construct.replace('|', "\\|"));
@@ -160,14 +160,48 @@ fn table<'r>(head: [&str; 2], rows: impl Iterator<Item = (&'r str, &'r str)>) ->
     out + "\n"
 }
 
+/// What is refused as pf does it, too.
+const AS_PF: &[Refusal] =
+    &[Refusal::UnresolvedHost, Refusal::UnresolvedInterface, Refusal::IncompleteTable];
+
+/// Lines of the document with more than one refusal: what is refused for like reasons.
+const TOGETHER: &[&[Refusal]] = &[
+    &[Refusal::AfTo, Refusal::AfToPool, Refusal::AfToNothing],
+    &[Refusal::RouteStateless, Refusal::RoutePool, Refusal::DupTo],
+    &[Refusal::Dummynet, Refusal::SetDelay],
+    &[Refusal::Rdomain, Refusal::RoutingTable, Refusal::RouteLabel],
+    &[Refusal::Divert, Refusal::DivertElse],
+    &[Refusal::AllowRelated, Refusal::RuleTimeout],
+];
+
+/// The lines of the document: each refusal in one of them.
+fn lines() -> Vec<Vec<Refusal>> {
+    let mut lines: Vec<Vec<Refusal>> = Vec::new();
+    for refusal in Refusal::ALL.iter().filter(|refusal| !AS_PF.contains(refusal)) {
+        let together = TOGETHER.iter().find(|together| together.contains(refusal));
+        match together.map(|together| together.to_vec()).unwrap_or_else(|| vec![*refusal]) {
+            line if lines.contains(&line) => {}
+            line => lines.push(line),
+        }
+    }
+    lines
+}
+
 #[test]
 fn the_document_lists_what_is_refused() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fw-rules.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let refusals = Refusal::ALL.iter().map(|refusal| (refusal.construct(), refusal.reason()));
+    let joined = |line: &[Refusal], cell: fn(Refusal) -> &'static str| {
+        line.iter().map(|refusal| cell(*refusal)).collect::<Vec<_>>().join("; ")
+    };
+    let cells =
+        |line: &Vec<Refusal>| (joined(line, Refusal::construct), joined(line, Refusal::reason));
+    let texts = |(left, right): &(&str, &str)| (left.to_string(), right.to_string());
+    let as_pf = AS_PF.iter().map(|refusal| (refusal.construct().into(), refusal.reason().into()));
     let tables = [
-        ("refusals", table(["refused", "because"], refusals)),
-        ("meaningless", table(["accepted", "but"], MEANINGLESS.iter().copied())),
+        ("refusals", table(["refused", "because"], lines().iter().map(cells))),
+        ("as-pf", table(["refused", "because"], as_pf)),
+        ("meaningless", table(["accepted", "but"], MEANINGLESS.iter().map(texts))),
     ];
     let mut blessed = text.clone();
     for (name, table) in &tables {
