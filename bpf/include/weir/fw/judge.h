@@ -281,7 +281,7 @@ static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw
 	if (scratch->before.is_translated | scratch->before.changes_family) {
 		alias = scratch->before.changes_family ?
 				weir_family_make_alias(p, scratch->decision.rule) :
-				weir_fw_make_alias(p, hit, scratch->decision.rule);
+				weir_fw_make_chosen_alias(p, hit, scratch);
 		/* Limits come first, as in pf: they are asked where the state would be made. */
 		if (alias == -WEIR_DROP(STATE_INSERT)) {
 			scratch->decision.flags |= WEIR_DECISION_TAKEN;

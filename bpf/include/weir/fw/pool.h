@@ -258,6 +258,17 @@ static __always_inline int weir_pool_is_free(const struct weir_fw_packet *p,
 	return weir_key_is_free(key) && (!is_mapped || !weir_pool_is_reserved(key));
 }
 
+/* Whether a translation chooses a packet's source port, or identifier, among several. */
+static __always_inline bool weir_pool_chooses(const struct weir_fw_packet *p, weir_translation *t)
+{
+	const __u32 kept = WEIR_FW_TRANSLATION_KEEP_PORT | WEIR_FW_TRANSLATION_BINAT;
+
+	if (!(t->flags & WEIR_FW_TRANSLATION_SOURCE) || t->flags & kept)
+		return false;
+	return p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP ||
+	       weir_pool_is_echo(p);
+}
+
 /*
  * Gives `key`, whose source is there, a source port that nobody has, with so many probes at most;
  * 0: there is none.

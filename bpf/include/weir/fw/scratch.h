@@ -34,6 +34,7 @@ struct weir_fw_before {
 	__u32 is_translated;	/* 0: none has, and nothing else here is set */
 	__u32 is_listed;	/* that rule is one of FreeBSD's lists */
 	__u32 uses;		/* WEIR_ALIAS_*, as that rule has it */
+	__u32 chosen_at;	/* its translation, if that has chosen a port; 0: it has not */
 	__u32 flags;		/* WEIR_PACKET_TRANSLATED, if it had that */
 	__u32 changes_family;	/* a rule has made weir_fw_scratch.other of it: 0: none has */
 };

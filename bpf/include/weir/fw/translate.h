@@ -107,6 +107,8 @@ __noinline int weir_fw_take_ends(struct weir_fw_packet *p __arg_nonnull, __u32 a
 	/* A translation that changes nothing is none. */
 	if (!differ)
 		return 0;
+	/* What another rule has translated before cannot be chosen again by this one alone. */
+	before->chosen_at = !before->is_translated && weir_pool_chooses(p, t) ? at : 0;
 	if (!before->is_translated) {
 		weir_copy_address(before->src, p->src);
 		weir_copy_address(before->dst, p->dst);
@@ -237,6 +239,31 @@ __noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
 	if (slot > 0 && before->uses)
 		weir_uses_take(slot, before->uses);
 	return slot;
+}
+
+/* Attempts to give a packet a port that another CPU has not taken at the same moment. */
+#define WEIR_FW_CHOICES_MAX 3
+
+/*
+ * As weir_fw_make_alias(). A port is chosen without a lock: where another CPU has taken the one
+ * that was free just now, another is chosen.
+ */
+static __always_inline int weir_fw_make_chosen_alias(struct weir_fw_packet *p,
+						     const struct weir_fw_hit *hit,
+						     struct weir_fw_scratch *scratch)
+{
+	int alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
+	__u32 i;
+
+	for (i = weir_fw_bound(1); i < WEIR_FW_CHOICES_MAX && weir_fw_may_loop; i++) {
+		if (alias != -WEIR_DROP(STATE_INSERT) || !scratch->before.chosen_at)
+			break;
+		if (weir_fw_translate_by(p, scratch->before.chosen_at, scratch->before.rule) ||
+		    !scratch->before.is_translated)
+			break;
+		alias = weir_fw_make_alias(p, hit, scratch->decision.rule);
+	}
+	return alias;
 }
 
 /* A packet on its way out gets the source that its state has for the wire. */

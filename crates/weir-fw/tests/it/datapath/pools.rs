@@ -147,3 +147,22 @@ fn redirections_go_to_the_server_with_the_fewest_states() {
     let before = seen(&rig.receive(0, &frame).frame);
     assert_eq!(seen(&rig.receive(0, &frame).frame), before);
 }
+
+#[test]
+fn two_cpus_that_choose_the_same_port_both_get_one() {
+    let nat = "nat on b1 inet from any to any -> 10.0.2.1 port 6000:6063\npass\n";
+    let Some(rig) = Rig::with_rules("race", nat) else { return };
+    for _ in 0..100 {
+        let open = |host: &'static str| {
+            let frames: Vec<Vec<u8>> =
+                (1..=32).map(|port| Ends::new(host, "10.0.2.2").udp((port, 53), b"")).collect();
+            frames.iter().filter(|frame| rig.receive(0, frame).action == REDIRECT).count()
+        };
+        let opened: usize = std::thread::scope(|scope| {
+            let threads = ["10.0.1.2", "10.0.1.3"].map(|host| scope.spawn(move || open(host)));
+            threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+        });
+        assert_eq!(opened, 64, "there is a port for each");
+        assert_eq!(kill(&rig, Filter::default()), 64);
+    }
+}
