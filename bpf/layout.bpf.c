@@ -20,6 +20,7 @@
 #include <weir/fw/node.h>
 #include <weir/fw/prefix.h>
 #include <weir/fw/request.h>
+#include <weir/fw/system.h>
 #include <weir/fw/test.h>
 #include <weir/fw/timeout.h>
 #include <weir/histogram.h>
@@ -47,6 +48,9 @@ WEIR_STRUCT(weir_fw_translation);
 WEIR_STRUCT(weir_fw_target);
 WEIR_STRUCT(weir_fw_gateways);
 WEIR_STRUCT(weir_fw_owner);
+WEIR_STRUCT(weir_fw_systems);
+WEIR_STRUCT(weir_fw_system_order);
+WEIR_STRUCT(weir_fw_system);
 WEIR_STRUCT(weir_fw_counted);
 WEIR_STRUCT(weir_fw_gateway);
 WEIR_STRUCT(weir_fw_classes);
@@ -107,6 +111,8 @@ WEIR_ENUM(weir_state_flag);
 WEIR_ENUM(weir_state_constant);
 WEIR_ENUM(weir_fw_gateway_flag);
 WEIR_ENUM(weir_fw_owner_how);
+WEIR_ENUM(weir_fw_system_constant);
+WEIR_ENUM(weir_fw_system_how);
 WEIR_ENUM(weir_fw_kept_constant);
 WEIR_ENUM(weir_fw_interface_flag);
 WEIR_ENUM(weir_fw_image_constant);

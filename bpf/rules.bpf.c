@@ -48,6 +48,7 @@ int weir_rules_judge(struct xdp_md *ctx)
 	packet->ruleset = exchange->subject.ruleset;
 	packet->user = exchange->subject.user;
 	packet->group = exchange->subject.group;
+	packet->system = exchange->subject.system;
 	decision->tag = exchange->subject.tag;
 	weir_fw_evaluate(packet, &scratch->walk, decision);
 	exchange->decision = *decision;

@@ -6,6 +6,7 @@
 use weir_rules::ast::StatementKind;
 use weir_rules::evaluate::{AllRouted, Evaluator, Moment, NoStates, Packet};
 use weir_rules::facts::Facts;
+use weir_rules::fingerprint::Syn;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
 use weir_rules::print::{PrintOptions, Printer};
@@ -15,6 +16,9 @@ use weir_rules::{Compiled, Dialect, compile};
 
 /// The machine that names are looked up on.
 const FACTS: &str = include_str!("../crates/weir-rules/tests/fixtures/facts.txt");
+
+/// What rulesets find in the place of a system's fingerprints.
+const FINGERPRINTS: &str = include_str!("../crates/weir-rules/tests/fixtures/pf.os");
 
 /// Packets that accepted rulesets are asked about.
 const PACKETS: [&str; 4] = [
@@ -86,6 +90,42 @@ pub(crate) fn ruleset(data: &[u8]) {
     }
 }
 
+/// A file of fingerprints: it is read, or each error is within it; names that it has are found in
+/// it, and SYNs are looked for.
+///
+/// # Panics
+///
+/// If one of that does not hold.
+pub(crate) fn fingerprints(data: &[u8]) {
+    let facts = Facts::parse(FACTS).expect("the facts are right");
+    let provider = MemorySources::default().with("prints", data);
+    let rules = "set fingerprints \"prints\"\nblock from any os unknown\n";
+    let compiled = compiled_with(rules.as_bytes(), Dialect::OpenBsd, &facts, &provider);
+    for diagnostic in &compiled.diagnostics {
+        let text = &compiled.sources.file(diagnostic.span.file).expect("a file").text;
+        assert!(diagnostic.span.start <= diagnostic.span.end, "{diagnostic:?}");
+        assert!(diagnostic.span.end as usize <= text.len(), "{diagnostic:?}");
+    }
+    let Some(found) = &compiled.ruleset.fingerprints else {
+        assert!(compiled.error_count > 0, "nothing is ignored");
+        return;
+    };
+    for line in found.listing().lines().skip(2) {
+        // Names with blanks in them, which no file has, may stand for others.
+        if !line.contains(' ') {
+            let name = line.trim_end_matches('\t').replace('\t', " ");
+            assert!(found.asked(&name).is_some(), "{name:?}");
+        }
+    }
+    for window in [0, 1, 5840, 65_535] {
+        let syn = Syn { window, ttl: 64, df: true, size_bytes: 60, ..Syn::default() };
+        if let Some(syn) = syn.with_options(data) {
+            let place = found.find(&syn);
+            assert!(!found.name_of(place).is_empty());
+        }
+    }
+}
+
 /// The description of a packet, or a frame: it is read or refused, an error is within it, and the
 /// evaluator takes the packet.
 ///
@@ -133,14 +173,24 @@ fn compiled(bytes: &[u8], dialect: Dialect, facts: &Facts) -> Compiled {
         .with("loop", "include \"loop\"\npass in\n")
         .with("part", "inner = \"em0\"\npass in on $inner\n")
         .with("twice", "include \"part\"\ninclude \"part\"\n")
+        .with("/etc/pf.os", FINGERPRINTS)
         .with("table", "10.0.0.1\n! 10.0.0.2/31\n2001:db8::/32 # net\nwww.example.org\nx\n");
+    compiled_with(bytes, dialect, facts, &provider)
+}
+
+fn compiled_with(
+    bytes: &[u8],
+    dialect: Dialect,
+    facts: &Facts,
+    provider: &MemorySources,
+) -> Compiled {
     let macros = [("fixed".to_owned(), "em0".to_owned())];
     let input = ParseInput {
         name: "pf.conf",
         bytes,
         dialect: Some(dialect),
         macros: &macros,
-        provider: &provider,
+        provider,
         limits: limits(),
     };
     compile(input, facts)

@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 45] = [
+const STRUCTURES: [(&str, &str); 48] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
@@ -19,6 +19,9 @@ const STRUCTURES: [(&str, &str); 45] = [
     ("weir_fw_target", "target"),
     ("weir_fw_gateways", "gateways"),
     ("weir_fw_owner", "owner"),
+    ("weir_fw_systems", "systems"),
+    ("weir_fw_system_order", "system_order"),
+    ("weir_fw_system", "system"),
     ("weir_fw_counted", "counted"),
     ("weir_fw_gateway", "gateway"),
     ("weir_fw_classes", "classes"),
@@ -58,7 +61,7 @@ const STRUCTURES: [(&str, &str); 45] = [
 ];
 
 /// Enumerations, the modules that get their values, the prefix that falls away, and their type.
-const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
+const ENUMERATIONS: [(&str, &str, &str, &str); 24] = [
     ("weir_fw_image_flag", "image_flags", "WEIR_FW_IMAGE_", "u32"),
     ("weir_fw_ask", "asks", "WEIR_FW_ASKS_", "u32"),
     ("weir_decision_flag", "decision_flags", "WEIR_DECISION_", "u32"),
@@ -73,6 +76,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
     ("weir_fw_choice", "choice", "WEIR_FW_CHOICE_", "u8"),
     ("weir_fw_gateway_flag", "gateway_flags", "WEIR_FW_GATEWAY_", "u8"),
     ("weir_fw_owner_how", "owner_how", "WEIR_FW_OWNER_", "u32"),
+    ("weir_fw_system_how", "system_how", "WEIR_FW_SYSTEM_", "u8"),
     ("weir_fw_prefix_flow", "flow", "WEIR_FW_FLOW_", "u8"),
     ("weir_fw_timeout", "timeout", "WEIR_FW_TIMEOUT_", "u32"),
     ("weir_fw_limit", "limit", "WEIR_FW_LIMIT_", "usize"),
@@ -86,10 +90,11 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 23] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 21] = [
+const CONSTANTS: [(&str, &str); 22] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
+    ("weir_fw_system_constant", "u32"),
     ("weir_fw_prefix_constant", "u32"),
     ("weir_fw_prefix_multiplier", "u64"),
     ("weir_fw_classify_constant", "u32"),

@@ -17,6 +17,7 @@ pub mod known;
 mod numbers;
 mod queues;
 mod scrub;
+mod systems;
 pub(crate) mod translation;
 mod typed;
 
@@ -56,7 +57,7 @@ pub(crate) const POOL_NETWORK_COUNT_MAX: usize = 1024;
 pub(crate) const LEAST_STATES_COUNT_MAX: u64 = 256;
 /// Tables that an image may ask, those of interfaces' addresses included.
 pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
-/// Pairs of `user` and `group`: twelve bits of criteria number them, from 1.
+/// Triples of `user`, `group` and `os`: twelve bits of criteria number them, from 1.
 const OWNER_COUNT_MAX: usize = 4095;
 
 /// Tables with `counters`, by anchor (empty for the main ruleset) and name: their numbers, from 1.
@@ -126,6 +127,7 @@ pub struct Compiled {
     scrubs: Vec<u64>,
     gateways: Vec<image::Gateways>,
     owners: Vec<image::Owner>,
+    systems: systems::Systems,
     counted: CountedEnds,
     rates: Rates,
     /// What all numbers of gateways stand for.
@@ -212,16 +214,11 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let list_ends = builder.lists()?;
     builder.check_words(input.evaluator)?;
     let scrubs = builder.scrub_list();
-    if builder.names.tables.len() > TABLE_COUNT_MAX {
-        return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
-    }
-    if builder.names.owners.len() > OWNER_COUNT_MAX {
-        let count = builder.names.owners.len();
-        return Err(limit("different pairs of `user` and `group`", count, OWNER_COUNT_MAX));
-    }
+    builder.check_names()?;
     let typed = builder.typed_words(input);
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
     let mut compiled = builder.finish(rules, warnings, rule_count);
+    compiled.check_proxies()?;
     compiled.header.list_ends = list_ends;
     compiled.header.flags |= if typed.is_empty() { 0 } else { image_flags::TYPED };
     compiled.typed = typed;
@@ -320,6 +317,19 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// Refuses more tables, or more that rules ask of senders, than there are numbers for.
+    fn check_names(&self) -> Result<(), Refused> {
+        let (table_count, owner_count) = (self.names.tables.len(), self.names.owners.len());
+        if table_count > TABLE_COUNT_MAX {
+            return Err(limit("tables", table_count, TABLE_COUNT_MAX));
+        }
+        if owner_count > OWNER_COUNT_MAX {
+            let what = "different `user`, `group` and `os`";
+            return Err(limit(what, owner_count, OWNER_COUNT_MAX));
+        }
+        Ok(())
+    }
+
     fn step(&mut self, step: Step) -> Result<(), Refused> {
         match step {
             Step::Rule(id) | Step::Enter(id) => {
@@ -454,7 +464,8 @@ impl<'a> Builder<'a> {
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
         flag(image_flags::GATEWAYS, !self.gateways.is_empty());
-        flag(image_flags::OWNERS, !self.names.owners.is_empty());
+        flag(image_flags::OWNERS, self.names.owners.iter().any(image::Owner::is_of_socket));
+        flag(image_flags::SYSTEMS, !self.names.systems.is_empty());
         flag(image_flags::COUNTED, !self.counted.is_empty());
         flag(image_flags::RATES, !self.rates.is_empty());
         let proxies = decides(decision::SYNPROXY | decision::ADAPTIVE);
@@ -476,6 +487,7 @@ impl<'a> Builder<'a> {
             scrubs: self.scrubs,
             gateways: self.gateways,
             owners: self.names.owners,
+            systems: self.names.systems,
             counted: self.counted,
             rates: self.rates,
             numbered: Vec::new(),
@@ -587,8 +599,12 @@ impl Compiled {
         out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
         header.gateways_at = padded(&mut out);
         self.gateways.iter().for_each(|pool| pool.write(&mut out));
+        let systems = self.systems.link(&mut out, padded);
+        header.systems_at = systems.at;
         header.owners_at = padded(&mut out);
-        self.owners.iter().for_each(|owner| owner.write(&mut out));
+        for owner in &self.owners {
+            owner.write(systems.set_at(owner.systems), &mut out);
+        }
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
         out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));
@@ -617,6 +633,15 @@ impl Compiled {
 }
 
 impl Compiled {
+    /// Refuses what no packet has had by then. What of it stands in one file was found before.
+    fn check_proxies(&self) -> Result<(), Refused> {
+        let has = |flag: u32| self.flags() & flag != 0;
+        if has(image_flags::SYSTEMS) && has(image_flags::PROXIES) {
+            return Err(refused(Span::default(), refuse::os_with_proxy()));
+        }
+        Ok(())
+    }
+
     /// By rule id `max-pkt-rate`, if some rule has it; gives where it stands.
     fn link_rates(&self, out: &mut Vec<u8>) -> u32 {
         if self.rates.is_empty() {

@@ -345,12 +345,20 @@ pub(crate) struct Ids {
 pub(crate) struct Owner {
     pub(crate) user: Ids,
     pub(crate) group: Ids,
+    /// The number of its set of operating systems, from 1; 0: any.
+    pub(crate) systems: u32,
 }
 
 impl Owner {
-    /// Appends the struct.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    /// Whether it is about sockets.
+    pub(crate) fn is_of_socket(&self) -> bool {
+        self.user.how != 0 || self.group.how != 0
+    }
+
+    /// Appends the struct; its set of systems stands at an offset of the image.
+    pub(crate) fn write(&self, systems_at: u32, out: &mut Vec<u8>) {
         let mut line = Bytes::<{ owner::SIZE_BYTES as usize }>::new();
+        line.put(owner::SYSTEMS_AT, &systems_at.to_ne_bytes());
         line.put(owner::USER, self.user.range.map(u32::to_ne_bytes).as_flattened());
         line.put(owner::GROUP, self.group.range.map(u32::to_ne_bytes).as_flattened());
         line.put(owner::USER_HOW, &self.user.how.to_ne_bytes());
@@ -406,6 +414,7 @@ pub struct Header {
     pub scrubs_at: u32,
     pub gateways_at: u32,
     pub owners_at: u32,
+    pub systems_at: u32,
     pub counted_at: u32,
     pub rates_at: u32,
     pub typed_at: u32,
@@ -459,6 +468,7 @@ impl Header {
             (image::SCRUBS_AT, self.scrubs_at),
             (image::GATEWAYS_AT, self.gateways_at),
             (image::OWNERS_AT, self.owners_at),
+            (image::SYSTEMS_AT, self.systems_at),
             (image::COUNTED_AT, self.counted_at),
             (image::RATES_AT, self.rates_at),
             (image::TYPED_AT, self.typed_at),

@@ -140,6 +140,8 @@ pub enum Shown {
     Timeouts,
     /// `-s Interfaces`
     Interfaces,
+    /// `-s osfp`
+    Osfp,
     /// `-s labels`
     Labels,
     /// `-s Anchors`
@@ -183,6 +185,8 @@ pub enum Flushed {
     Tables,
     /// `-F Sources`
     Sources,
+    /// `-F osfp`
+    Osfp,
     /// `-F all`
     All,
 }

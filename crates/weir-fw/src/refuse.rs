@@ -17,6 +17,7 @@ use weir_rules::value::{Direction, RuleOptions, SetFields, Setting, StateOptions
 use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
+mod os;
 mod queues;
 mod route;
 #[cfg(test)]
@@ -80,8 +81,12 @@ refusals! {
         "the kernel's queues and classes have nothing like it";
     Limiter: "state limiter, source limiter",
         "states are limited only by max, max-src-states and the like";
-    Os: "os",
-        "there are no fingerprints of operating systems";
+    Os: "os without fingerprints",
+        "no file in the format of pf.os(5) is at /etc/pf.os, or where `set fingerprints` says";
+    OsProxy: "os with synproxy state or set syncookies",
+        "nothing is kept of a SYN that is answered by a cookie";
+    ScrubOs: "scrub with os",
+        "`scrub` rules are asked by interface, protocol, addresses and ports";
     Rdomain: "on rdomain other than 0",
         "there is one routing domain, the network namespace";
     RoutingTable: "rtable other than 0",
@@ -114,7 +119,7 @@ fn is_other_table(table: Option<u32>) -> bool {
     table.is_some_and(|number| number != 0)
 }
 
-/// What is accepted although it changes nothing. The first eight draw a warning.
+/// What is accepted although it changes nothing. The first seven draw a warning.
 #[cfg(test)]
 pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
@@ -122,7 +127,6 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("log (user)", "the log has no owners of sockets"),
     ("log (to pflogN)", "there is one log, which has packets of all rules"),
     ("set debug", "`weir fw run` has its own messages"),
-    ("set fingerprints", "`os` is refused"),
     ("scrub with log or label", "what `scrub` rules change is not logged, nor counted"),
     ("scrub within an anchor", "pf asks the `scrub` rules of the main ruleset alone"),
     ("set require-order", "it means nothing in pf any more"),
@@ -132,6 +136,13 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
         "fragments always follow their first one; what overtakes it is not translated, but dropped",
     ),
 ];
+
+/// The refusal of `os` in one file and of a proxy in another.
+#[must_use]
+pub(crate) fn os_with_proxy() -> String {
+    let refusal = Refusal::OsProxy;
+    format!("weir's data path has no `{}`: {}", refusal.construct(), refusal.reason())
+}
 
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
 #[must_use]
@@ -148,6 +159,7 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
         }
     }
     found.rules(&ruleset.main);
+    os::diagnose(&mut found, ruleset);
     found.list.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
     // A rule is expanded to several, which are refused for the same.
     let mut seen = HashSet::new();
@@ -169,11 +181,16 @@ impl Found {
             Refusal::UnresolvedHost => "no address is known for this host name".to_owned(),
             Refusal::UnresolvedInterface => "the interface has no such address".to_owned(),
             Refusal::IncompleteTable => "the file of this table cannot be read".to_owned(),
+            Refusal::Os => "unknown os fingerprint: there are none".to_owned(),
             _ => format!("weir's data path has no `{}`", refusal.construct()),
         };
         let help = match refusal {
             Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
                 "as pf, weir loads nothing until it is there"
+            }
+            Refusal::Os => {
+                "put a file in the format of pf.os(5) at /etc/pf.os, or name one by `set \
+                 fingerprints`"
             }
             Refusal::Divert => {
                 "OpenBSD's `divert-to 127.0.0.1 port N` hands connections to a socket"
@@ -235,14 +252,14 @@ impl Found {
             | Setting::Reassemble { .. }
             | Setting::HashSize(_)
             | Setting::StateReserve(_)
-            | Setting::WeirStages(_) => {}
+            | Setting::WeirStages(_)
+            | Setting::Fingerprints(_) => {}
             Setting::Timeout(index, _) => {
                 let name = names::timeout_name(*index);
                 if name == "tcp.tsdiff" || name.starts_with("sctp.") {
                     self.warn(span, name, "timestamps and SCTP are not followed");
                 }
             }
-            Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
             Setting::Debug(_) => self.warn(span, "set debug", "`weir fw run` has its own messages"),
         }
     }
@@ -373,7 +390,7 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
         rdomain,
         from,
         to,
-        os,
+        os: _,
         options,
         span: _,
         log: _,
@@ -419,7 +436,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
     let SetFields { delay_ms, tos: _, prio: _ } = set;
     let found = [
         (Refusal::Rdomain, rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
-        (Refusal::Os, os.is_some()),
         (Refusal::SetDelay, delay_ms.is_some()),
         (Refusal::Dummynet, dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(*rtable)),

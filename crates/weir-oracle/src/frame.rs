@@ -11,6 +11,7 @@
 //! | `destination-options`, `authentication` | IPv6 extension headers (RFC 8200, RFC 4302) |
 //! | `extension N` | one by its number (of IPv4 only 51), behind others; as often as there is one |
 //! | `seq N`, `ack N`, `win N`, `wscale N`, `mss N` | of TCP; 1000, 0, 65535, and no options |
+//! | `sack-ok`, `ts N` | of TCP: selective acknowledgement may be, a timestamp |
 //! | `sack N` | of TCP: acknowledges the thousand bytes from N on selectively (RFC 2018) |
 //! | `payload N` | bytes behind the protocol's header; 0 |
 //! | `inner-seq N`, `inner-id N` | of the packet that an ICMP error quotes |
@@ -92,6 +93,9 @@ pub struct FrameSpec {
     /// UDP's length field.
     pub udp_length: Option<u16>,
     /// The protocol's checksum is wrong.
+    /// TCP's options "SACK permitted", and a timestamp.
+    pub may_sack: bool,
+    pub timestamp: Option<u32>,
     pub has_bad_checksum: bool,
     /// The IPv4 header's checksum is wrong.
     pub has_bad_ip_checksum: bool,
@@ -130,6 +134,8 @@ impl FrameSpec {
             inner_bytes: None,
             header_protocol: None,
             udp_length: None,
+            may_sack: false,
+            timestamp: None,
             has_bad_checksum: false,
             has_bad_ip_checksum: false,
             body_bytes: None,
@@ -152,10 +158,11 @@ impl FrameSpec {
                 | "more"
                 | "destination-options"
                 | "authentication"
+                | "sack-ok"
                 | "bad-checksum"
                 | "bad-ip-checksum" => raw.push((word, 0)),
                 "ttl" | "ident" | "offset" | "vlan" | "seq" | "ack" | "win" | "wscale" | "mss"
-                | "sack" | "payload" | "inner-seq" | "inner-id" | "inner-offset"
+                | "ts" | "sack" | "payload" | "inner-seq" | "inner-id" | "inner-offset"
                 | "inner-truncate" | "inner-extension" | "extension" | "as" | "udp-length"
                 | "body" | "truncate" => {
                     let number = words.next().and_then(|number| number.parse::<u32>().ok());
@@ -186,6 +193,8 @@ impl FrameSpec {
             "more" => self.more = true,
             "destination-options" => self.destination_options = true,
             "authentication" => self.authentication = true,
+            "sack-ok" => self.may_sack = true,
+            "ts" => self.timestamp = Some(number),
             "bad-checksum" => self.has_bad_checksum = true,
             "bad-ip-checksum" => self.has_bad_ip_checksum = true,
             "ttl" => self.ttl = byte?,
@@ -427,6 +436,13 @@ impl FrameSpec {
             options.extend([2, 4]);
             options.extend(mss.to_be_bytes());
         }
+        if self.may_sack {
+            options.extend([4, 2]);
+        }
+        if let Some(timestamp) = self.timestamp {
+            options.extend([8, 10]);
+            options.extend([timestamp, 0].map(u32::to_be_bytes).as_flattened());
+        }
         if let Some(scale) = self.window_scale {
             options.extend([1, 3, 3, scale]);
         }
@@ -434,6 +450,8 @@ impl FrameSpec {
             options.extend([1, 1, 5, 10]);
             options.extend([left, left.wrapping_add(1000)].map(u32::to_be_bytes).as_flattened());
         }
+        // What fills the last word ends the options.
+        options.resize(options.len().next_multiple_of(4), 0);
         let words = u8::try_from(5 + options.len() / 4).unwrap_or(5);
         bytes.extend(packet.source_port.to_be_bytes());
         bytes.extend(packet.destination_port.to_be_bytes());

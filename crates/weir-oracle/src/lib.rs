@@ -80,6 +80,7 @@ pub mod random;
 pub mod reference;
 pub mod runner;
 pub mod shaper;
+pub mod systems;
 pub mod tunnel;
 #[expect(dead_code, reason = "structures come as a whole")]
 mod types;

@@ -28,7 +28,6 @@ use packets::Traffic;
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
-use weir_rules::source::MemorySources;
 use weir_rules::{Compiled, compile};
 
 /// Interfaces and routes of all cases.
@@ -80,6 +79,8 @@ pub struct Features {
     pub received_on: bool,
     /// `user`, `group`; what the box sends is root's, and of no group.
     pub owners: bool,
+    /// `os`, and SYNs with other options.
+    pub systems: bool,
     /// `no-route`, `urpf-failed`
     pub routes: bool,
     /// `(em0)` and its like.
@@ -115,7 +116,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Everything, but for what changes sequence numbers and families, and sockets.
+    /// Everything, but for what changes sequence numbers and families, sockets and `os`.
     pub const ALL: Self = Self {
         quick: true,
         tables: true,
@@ -136,6 +137,7 @@ impl Features {
         tags: true,
         received_on: true,
         owners: true,
+        systems: false,
         routes: true,
         interface_addresses: true,
         tos: true,
@@ -443,7 +445,7 @@ fn compiled(text: &str, facts: &Facts) -> Compiled {
         bytes: text.as_bytes(),
         dialect: None,
         macros: &[],
-        provider: &MemorySources::default(),
+        provider: &crate::systems::files(),
         limits: Limits::default(),
     };
     compile(input, facts)

@@ -8,7 +8,6 @@ use crate::outcome::{DropReason, Outcome, Sent};
 use crate::reference;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
-use weir_rules::source::MemorySources;
 use weir_rules::value::Direction;
 use weir_rules::{Compiled, compile};
 
@@ -134,7 +133,7 @@ impl Run<'_> {
             bytes: text.as_bytes(),
             dialect: self.test.dialect,
             macros: &[],
-            provider: &MemorySources::default(),
+            provider: &crate::systems::files(),
             limits: Limits::default(),
         };
         compile(input, &self.test.network.facts)

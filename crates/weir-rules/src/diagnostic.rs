@@ -76,6 +76,10 @@ named! {
         UnresolvedHost = "unresolved-host",
         /// A table's or an anchor's file that cannot be read.
         FileMissing = "file-missing",
+        /// A line of a file of fingerprints that is none.
+        BadFingerprint = "bad-fingerprint",
+        /// An operating system that no fingerprint names.
+        UnknownOs = "unknown-os",
         /// A table file's line that is not an address.
         BadTableEntry = "bad-table-entry",
         /// Something that is understood and printed, but that weir does not run.

@@ -8,6 +8,7 @@ mod address;
 mod check;
 mod ether;
 mod label;
+mod os;
 mod pool;
 mod product;
 mod rule;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ast::{self, Ast, Statement, StatementKind};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::dialect::Dialect;
+use crate::fingerprint::Known;
 use crate::ir::{LoadAnchor, Prelude, Rules, Ruleset};
 use crate::limits::Limits;
 use crate::resolve::Resolver;
@@ -36,6 +38,8 @@ pub struct ExpandInput<'a> {
     /// Where table files come from.
     pub provider: &'a dyn SourceProvider,
     pub limits: Limits,
+    /// What `os` is looked up in.
+    pub fingerprints: Known,
 }
 
 /// Expands a tree. What is wrong goes to `diagnostics`; the ruleset holds what is right.
@@ -61,11 +65,15 @@ pub fn expand(
         limiters: BTreeMap::new(),
         unknown: BTreeSet::new(),
         anchor_path: Vec::new(),
+        fingerprints: &input.fingerprints,
+        first_os: None,
         reserve: state::Reserve::default(),
     };
     expander.ruleset.settings.reassemble = ast.dialect == Dialect::OpenBsd;
     expander.ruleset.main = expander.statements(&ast.statements);
     expander.check_reserve();
+    input.fingerprints.report(expander.first_os, expander.diagnostics);
+    expander.ruleset.fingerprints.clone_from(&input.fingerprints.found);
     expander.ruleset
 }
 
@@ -92,6 +100,9 @@ struct Expander<'a> {
     unknown: BTreeSet<Text>,
     /// Names of the anchors around the present statement.
     anchor_path: Vec<Text>,
+    fingerprints: &'a Known,
+    /// Where the first `os` stands.
+    first_os: Option<Span>,
     reserve: state::Reserve,
 }
 

@@ -193,6 +193,9 @@ pub fn explain<'a>(
     let asked = last.map_or(0, |step| step.number as usize + 1);
     let unasked_count = evaluator.ruleset().main.filter.len().saturating_sub(asked);
     let mut effects = does::effects(&verdict, packet, &place);
+    if packet.syn.is_some() && evaluator.rules().any(|rule| rule.os.is_some()) {
+        effects.push(format!("by its fingerprint the SYN is of {}", evaluator.os_of(packet)));
+    }
     let ether_count = evaluator.ruleset().main.ether.len();
     if ether_count > 0 {
         // A packet here has no MAC addresses.

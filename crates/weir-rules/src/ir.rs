@@ -5,11 +5,13 @@
 //! does not compile until it has been thought of.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::ast::{
     Altq, AnchorKind, Bandwidth, EtherAction, Limiter, MacHost, Macro, Queue, Translation,
 };
 use crate::dialect::Dialect;
+use crate::fingerprint::Fingerprints;
 use crate::source::Span;
 use crate::value::{
     Af, BlockReturn, Comparison, Direction, KeepState, Log, MapEPortSet, Modifiers, PoolKind,
@@ -33,6 +35,8 @@ pub struct Ruleset {
     pub loads: Vec<LoadAnchor>,
     /// The macros, for whoever reports on them.
     pub macros: Vec<Macro>,
+    /// What `os` is looked up in; `None` if there are none.
+    pub fingerprints: Option<Arc<Fingerprints>>,
 }
 
 /// What is printed before the rules.
@@ -466,7 +470,7 @@ pub struct Table {
     /// A file of it could not be read: the table cannot run.
     pub is_incomplete: bool,
     /// It has typed keys, with values; [`Table::entries`] are none then.
-    pub typed: Option<std::sync::Arc<TypedTable>>,
+    pub typed: Option<Arc<TypedTable>>,
 }
 
 /// A typed table with its entries.

@@ -36,7 +36,8 @@
 //! deviates. Where weir differs from pfctl on purpose:
 //!
 //! - An interface, host name or table file that is not there is a warning; the rule stays, with
-//!   [`ir::Address::Unresolved`], which nothing matches. pfctl refuses.
+//!   [`ir::Address::Unresolved`], which nothing matches. pfctl refuses. So is a missing file of
+//!   fingerprints that rules with `os` need, or that is named.
 //! - Names that could not be read back are printed in quotes, `set state-defaults` and
 //!   `load anchor` are printed, and `floating` is where `set state-policy if-bound` would say
 //!   otherwise: what is printed means what was read.
@@ -62,6 +63,7 @@ pub mod expand;
 pub mod explain;
 pub mod facts;
 mod fields;
+pub mod fingerprint;
 pub mod ir;
 mod lex;
 pub mod limits;
@@ -78,7 +80,10 @@ pub mod value;
 
 pub use dialect::Dialect;
 
+use std::sync::Arc;
+
 use diagnostic::{Diagnostic, Diagnostics};
+use fingerprint::{Fingerprints, Known};
 use ir::Ruleset;
 use resolve::Resolver;
 use source::SourceMap;
@@ -103,11 +108,32 @@ pub struct Compiled {
 /// Parses and expands a file.
 #[must_use]
 pub fn compile(input: parse::ParseInput<'_>, resolver: &dyn Resolver) -> Compiled {
+    compile_with(input, resolver, None)
+}
+
+/// The same for rules that are loaded into an anchor, with the fingerprints of the ruleset that
+/// the anchor is in: settings of the file do not count.
+#[must_use]
+pub fn compile_anchor(
+    input: parse::ParseInput<'_>,
+    resolver: &dyn Resolver,
+    fingerprints: Option<Arc<Fingerprints>>,
+) -> Compiled {
+    compile_with(input, resolver, Some(Known::of_ruleset(fingerprints)))
+}
+
+fn compile_with(
+    input: parse::ParseInput<'_>,
+    resolver: &dyn Resolver,
+    known: Option<Known>,
+) -> Compiled {
     let mut sources = SourceMap::default();
     let mut diagnostics = Diagnostics::new(&input.limits);
     let ast = parse::parse(input, &mut sources, &mut diagnostics);
-    let expansion =
-        expand::ExpandInput { resolver, provider: input.provider, limits: input.limits };
+    let of_file = |sources| Known::of_file(&ast, input.name, input.provider, sources);
+    let fingerprints = known.unwrap_or_else(|| of_file(&mut sources));
+    let (provider, limits) = (input.provider, input.limits);
+    let expansion = expand::ExpandInput { resolver, provider, limits, fingerprints };
     let ruleset = expand::expand(&ast, &expansion, &sources, &mut diagnostics);
     let (error_count, dropped_count) = (diagnostics.error_count(), diagnostics.dropped_count());
     let diagnostics = diagnostics.into_sorted();

@@ -143,7 +143,7 @@ pub(crate) fn index(at: u32) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)
 }
 
-/// Where `include`, `load anchor` and table files take their bytes from.
+/// Where `include`, `load anchor`, `set fingerprints` and table files take their bytes from.
 pub trait SourceProvider {
     /// The bytes of `path`, as it is written in the file `from`.
     ///

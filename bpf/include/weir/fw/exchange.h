@@ -23,7 +23,7 @@ struct weir_rules_subject {
 	__u8 priority;
 	__u16 vlan_bytes;
 	__u16 tag;
-	__u16 unused;
+	__u16 system;
 	__u32 flags;
 	__u32 ip_bytes;
 	__u32 ruleset;

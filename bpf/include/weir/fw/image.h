@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 10,
+	WEIR_FW_IMAGE_VERSION = 11,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 	WEIR_FW_POOL_GATEWAY_COUNT_MAX = 16, /* of a rule, by family; a power of two */
 	/* weir_fw_rule.tag: that of the entry of its typed table, by source or destination */
@@ -58,6 +58,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_TYPED = 1 << 21, /* some rule asks a typed table */
 	WEIR_FW_IMAGE_FAMILIES = 1 << 22, /* some rule has `af-to` */
 	WEIR_FW_IMAGE_RATES = 1 << 23, /* some rule has `max-pkt-rate` */
+	WEIR_FW_IMAGE_SYSTEMS = 1 << 28, /* some rule asks for `os` */
 };
 
 struct weir_fw_image {
@@ -111,7 +112,9 @@ struct weir_fw_image {
 				 * WEIR_FW_IMAGE_TYPED */
 	__u32 rates_at;		/* struct weir_fw_rate[id_count], by rule id; there with
 				 * WEIR_FW_IMAGE_RATES */
-	__u32 unused[9];
+	__u32 unused[8];
+	__u32 systems_at;	/* struct weir_fw_systems (system.h); there with
+				 * WEIR_FW_IMAGE_SYSTEMS */
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -151,7 +154,7 @@ enum weir_fw_ask {
 	WEIR_FW_ASKS_CHANCE = 1 << 14,
 	WEIR_FW_ASKS_NO_REPLY = 1 << 15,  /* OpenBSD: no ICMP replies but neighbour adverts */
 	WEIR_FW_ASKS_SCTP_PORTS = 1 << 16, /* FreeBSD: SCTP has ports too */
-	WEIR_FW_ASKS_OWNER_SHIFT = 20,	   /* number of a struct weir_fw_owner; 0: none */
+	WEIR_FW_ASKS_OWNER_SHIFT = 20, /* number of a struct weir_fw_owner; 0: none */
 };
 
 /* Whom a rule is about: one line, which a scan of the rules reads. */
@@ -189,13 +192,15 @@ enum weir_fw_owner_how {
 
 #define WEIR_FW_OWNER_UNKNOWN 0xffffffffu
 
-/* Whose sockets a rule is about: `user` and `group`. */
+/* Whose packets a rule is about: `user`, `group` and `os`. */
 struct weir_fw_owner {
 	__u32 user[2];		/* first and last */
 	__u32 group[2];
 	__u32 user_how;		/* WEIR_FW_OWNER_* */
 	__u32 group_how;
-	__u32 unused[2];
+	__u32 systems_at;	/* a set of numbers of systems, in __u64, by weir_fw_packet.system;
+				 * 0: any */
+	__u32 unused;
 };
 
 /* A table with `counters` that a rule asks for an end: 0 the source, 1 the destination. */

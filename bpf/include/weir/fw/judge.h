@@ -6,6 +6,7 @@
 #define WEIR_FW_JUDGE_H
 
 #include <weir/fw/gateway.h>
+#include <weir/fw/os.h>
 #include <weir/fw/owner.h>
 #include <weir/fw/parse.h>
 #include <weir/fw/routable.h>
@@ -87,9 +88,15 @@ static __always_inline void weir_fw_apply_state(const struct weir_fw_packet *p,
 	weir_fw_scrub_by_state(hit, half);
 }
 
-/* Finds what rules ask of sockets and routes, if they do. */
+/* Finds what rules ask of systems, sockets and routes, if they do. */
 static __always_inline void weir_fw_ask_kernel(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {
+	if (weir_fw_asks_system(p)) {
+		if (is_skb)
+			weir_fw_system_skb(ctx, p);
+		else
+			weir_fw_system_ingress(ctx, p);
+	}
 	if (weir_fw_asks_owner(p)) {
 		if (is_skb)
 			weir_owner_skb(ctx, p);

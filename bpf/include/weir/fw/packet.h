@@ -96,6 +96,8 @@ struct weir_fw_packet {
 	__u16 tag;		/* number of the tag that rules gave it; 0: none */
 	__u8 ip_protocol;	/* of IPv4's header: its fragments are told apart by it */
 	__u8 gateway;		/* number of the one that it goes to; 0: as the routes say */
+	/* Of the system that sent it: os.h. 0: nobody has looked; WEIR_FW_SYSTEM_UNKNOWN. */
+	__u16 system;
 	/* Of its socket: owner.h. Only known where rules ask; WEIR_FW_OWNER_UNKNOWN. */
 	__u32 user;
 	__u32 group;

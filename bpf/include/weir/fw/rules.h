@@ -192,7 +192,18 @@ static __always_inline bool weir_fw_has_socket(const struct weir_fw_packet *p)
 	return p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
 }
 
-/* Whether a rule is about the owner of the packet's socket. FreeBSD asks of SCTP, too. */
+/* Whether the system that sent a packet is in a set (`pf_osfp_match` of pf_osfp.c). */
+static __always_inline bool weir_fw_system_holds(const struct weir_fw_packet *p, __u32 set_at)
+{
+	__u64 __weir_arena *set = weir_at(__u64, p->ruleset + set_at);
+
+	return set[p->system / 64] >> (p->system & 63) & 1;
+}
+
+/*
+ * Whether a rule is about the owner of the packet's socket, and about the system that sent it.
+ * FreeBSD asks for owners of SCTP, too.
+ */
 static __always_inline bool weir_fw_owner_holds(const struct weir_fw_packet *p, __u32 number)
 {
 	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
@@ -203,6 +214,9 @@ static __always_inline bool weir_fw_owner_holds(const struct weir_fw_packet *p, 
 		return true;
 	owner = weir_at(struct weir_fw_owner,
 			p->ruleset + image->owners_at + (number - 1) * (__u32)sizeof(*owner));
+	if (p->protocol == WEIR_PROTOCOL_TCP && owner->systems_at &&
+	    !weir_fw_system_holds(p, owner->systems_at))
+		return false;
 	return weir_fw_id_holds(p->user, owner->user[0], owner->user[1], owner->user_how) &&
 	       weir_fw_id_holds(p->group, owner->group[0], owner->group[1], owner->group_how);
 }

@@ -14,6 +14,7 @@
 #include <weir/fw/request.h>
 #include <weir/fw/rules.h>
 #include <weir/fw/state.h>
+#include <weir/fw/system.h>
 
 /* Sums are taken over pieces of this size. */
 #define WEIR_FW_CHUNK_BYTES 64
@@ -73,6 +74,7 @@ struct weir_fw_scratch {
 	__u64 ended[WEIR_FW_SCRATCH_ENDED]; /* hashes of the wire keys of records that ended */
 	__u32 ended_count;
 	__u32 mac[3];		/* addresses that such an answer goes by */
+	struct weir_fw_syn syn;	/* whose system rules ask for */
 };
 
 struct {

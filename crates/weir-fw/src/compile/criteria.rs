@@ -6,11 +6,14 @@ use std::net::IpAddr;
 
 use weir_rules::Dialect;
 use weir_rules::evaluate::Evaluator;
+use weir_rules::fingerprint::Fingerprints;
 use weir_rules::ir::{Address, Dynamic, Interface, Peer, Rule};
 use weir_rules::resolve::{InterfaceFacts, Resolver};
 use weir_rules::value::{Af, Comparison, Direction, Modifiers, Operator, Text};
+use weir_wire::protocol::TCP;
 
 use super::Slot;
+use super::systems::Systems;
 use crate::image::{Criteria, Ids, Owner, PlaceKind, asks, hooks, ids};
 
 /// A table that rules ask: one of the ruleset's, or what an interface has.
@@ -40,8 +43,9 @@ pub(super) struct Names<'a> {
     operand_indices: HashMap<[u8; 32], u32>,
     /// The first of the tables of slots, if rules ask for them.
     held_at: Option<u32>,
-    /// What rules ask of sockets.
+    /// What rules ask of sockets and systems.
     pub(super) owners: Vec<Owner>,
+    pub(super) systems: Systems,
     owner_indices: HashMap<Owner, u32>,
 }
 
@@ -64,6 +68,7 @@ impl<'a> Names<'a> {
             operand_indices: HashMap::new(),
             held_at: None,
             owners: Vec::new(),
+            systems: Systems::default(),
             owner_indices: HashMap::new(),
         }
     }
@@ -142,12 +147,17 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// `user` and `group` as flags of criteria: the number of what they ask, from 1.
+    /// `user`, `group` and `os` as flags of criteria: the number of what they ask, from 1.
     fn owner(&mut self, rule: &Rule) -> u32 {
-        if rule.user.is_none() && rule.group.is_none() {
+        if rule.user.is_none() && rule.group.is_none() && rule.os.is_none() {
             return 0;
         }
-        let owner = Owner { user: ids_of(rule.user), group: ids_of(rule.group) };
+        let fingerprints = self.evaluator.ruleset().fingerprints.as_deref();
+        // Without any, as after `-F osfp`, all systems are unknown.
+        let none = Fingerprints::default();
+        let fingerprints = fingerprints.unwrap_or(&none);
+        let systems = rule.os.as_ref().map_or(0, |os| self.systems.set(fingerprints, os));
+        let owner = Owner { user: ids_of(rule.user), group: ids_of(rule.group), systems };
         let at = interned(&mut self.owners, &mut self.owner_indices, owner);
         at.saturating_add(1) << asks::OWNER_SHIFT
     }
@@ -211,10 +221,12 @@ impl<'a> Names<'a> {
         let options = &rule.options;
         let is_openbsd = self.evaluator.ruleset().dialect == Dialect::OpenBsd;
         let owner = self.owner(rule);
+        // FreeBSD's rules with `os` are about nothing else; OpenBSD's ask what is of TCP alone.
+        let is_of_tcp = rule.os.is_some() && !is_openbsd;
         let mut criteria = Criteria {
             interfaces: self.interfaces(rule.interface.as_ref()),
             received: self.received(rule.received_on.as_ref()),
-            protocol: rule.protocol.unwrap_or(0),
+            protocol: rule.protocol.unwrap_or(if is_of_tcp { TCP } else { 0 }),
             hooks: hooks_of(rule),
             flags: owner,
             ..Criteria::default()
@@ -229,7 +241,9 @@ impl<'a> Names<'a> {
         ask(asks::ICMP_TYPE, rule.icmp.is_some());
         ask(asks::ICMP_CODE, rule.icmp.is_some_and(|icmp| icmp.code.is_some()));
         let looks_at_ports = rule.from.port.is_some() || rule.to.port.is_some();
-        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some() || owner != 0);
+        let asks_owner = rule.user.is_some() || rule.group.is_some();
+        let asks_header = looks_at_ports || rule.icmp.is_some() || asks_owner || is_of_tcp;
+        ask(asks::HEADER, asks_header);
         ask(asks::SCTP_PORTS, looks_at_ports && !is_openbsd);
         ask(asks::FRAGMENT, options.fragment);
         // A rule's TOS of 0 is no criterion in the kernel.

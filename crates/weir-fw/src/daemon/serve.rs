@@ -390,6 +390,9 @@ impl Client {
             end_sources(shared, &["0.0.0.0/0", "::/0"].map(str::to_owned), &[])?;
             self.note("source tracking entries cleared")?;
         }
+        if is_all || what == Flushed::Osfp {
+            shared.engine().flush_fingerprints()?;
+        }
         if is_all || what == Flushed::Info {
             shared.engine().clear_counters()?;
             self.note("pf: statistics cleared")?;

@@ -8,6 +8,7 @@ use weir_bpf::firewall::layout::{STATE_SLOPPY, STATE_TRACKED, control};
 use weir_bpf::firewall::reasons::REASONS;
 use weir_rules::evaluate::{Evaluator, List, anchor_path};
 use weir_rules::facts::Facts;
+use weir_rules::fingerprint::Fingerprints;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
 use weir_rules::value::Syncookies;
@@ -185,6 +186,10 @@ impl Engine {
             Shown::Labels => self.labels(&how.anchor, live),
             Shown::Tables => self.show_tables(&how.anchor, how.verbosity),
             Shown::Interfaces => self.show_interfaces(how),
+            Shown::Osfp => {
+                let fingerprints = self.main.ruleset.fingerprints.as_deref();
+                fingerprints.map(Fingerprints::listing).unwrap_or_default()
+            }
             Shown::Anchors => self.show_anchors(&how.anchor),
             Shown::Running => {
                 let is_enabled = self.is_enabled();
@@ -217,7 +222,12 @@ impl Engine {
             ("TABLES:", Shown::Tables),
         ];
         let text = |(title, what)| self.shown(what, how, live).map(|(text, _)| (title, text));
-        parts.into_iter().map(text).collect()
+        // Of fingerprints only the number is shown there.
+        let count = self.main.ruleset.fingerprints.as_deref().map_or(0, Fingerprints::count);
+        let loaded =
+            if count == 0 { String::new() } else { format!("{count} fingerprints loaded\n") };
+        let fingerprints = Ok(("OS FINGERPRINTS:", loaded));
+        parts.into_iter().map(text).chain([fingerprints]).collect()
     }
 
     /// Counters since the last `-F info`.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_bpf::firewall::layout::{Slots, control};
+use weir_bpf::firewall::layout::{Slots, control, image};
 use weir_rules::evaluate::{Evaluator, Table};
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Rule, Rules, Ruleset};
@@ -115,7 +115,9 @@ impl Engine {
         let loader = Loader { uid, pid: load.pid };
         let path = load.anchor.trim_matches('/').to_owned();
         let unfilterable = interfaces::unfilterable(&links()?);
-        let source = Source::compile(load, &facts, &unfilterable, || self.profile());
+        let fingerprints = self.main.ruleset.fingerprints.clone();
+        let profile = || self.profile();
+        let source = Source::compile(load, &facts, &unfilterable, fingerprints, profile);
         let source = source.map_err(Refused)?;
         let tables = if source.load.parts.tables {
             self.tables.with_all(&path, &source.ruleset, &source.anchors)
@@ -196,6 +198,24 @@ impl Engine {
             take_parts(&mut next.main.ruleset.main, Rules::default(), translation);
         } else {
             next.empty_anchor(anchor, translation);
+        }
+        self.install(next, Manner::Asked).map(drop)
+    }
+
+    /// `pfctl -F osfp`: as long as rules ask for them, they cannot go.
+    ///
+    /// # Errors
+    ///
+    /// If rules ask for them, or the shared memory is damaged.
+    pub(crate) fn flush_fingerprints(&mut self) -> Result<(), Refused> {
+        let mut next = self.next(self.facts.clone());
+        if next.main.ruleset.fingerprints.take().is_none() {
+            return Ok(());
+        }
+        let arena = self.firewall.arena();
+        let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
+        if flags & image_flags::SYSTEMS != 0 {
+            return Err(Refused::because("rules with `os` ask for the fingerprints"));
         }
         self.install(next, Manner::Asked).map(drop)
     }
@@ -459,7 +479,11 @@ fn settings(main: &Source, known: &Known) -> Settings {
 fn merge(main: &mut Source, source: Source) {
     let parts = source.load.parts;
     let is_merged = source.load.is_merged;
-    let Ruleset { prelude, settings, tables, main: rules, .. } = source.ruleset;
+    let Ruleset { prelude, settings, tables, main: rules, fingerprints, .. } = source.ruleset;
+    // Names of what is loaded were looked up in them.
+    if parts.rules || parts.translation || parts.options {
+        main.ruleset.fingerprints = fingerprints;
+    }
     take_parts(&mut main.ruleset.main, rules, parts);
     if parts.rules {
         main.anchors = source.anchors;

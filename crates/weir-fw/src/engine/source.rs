@@ -2,10 +2,12 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_rules::diagnostic::{Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
+use weir_rules::fingerprint::Fingerprints;
 use weir_rules::ir::{Prelude, Rules, Ruleset, Settings};
 use weir_rules::limits::Limits;
 use weir_rules::names;
@@ -117,18 +119,20 @@ impl Source {
     }
 
     /// Compiles a load. Rules about interfaces of `unfilterable` are refused; `profile` has the
-    /// counters for `-o profile`.
+    /// counters for `-o profile`. An anchor's rules have the fingerprints of the main ruleset.
     pub(super) fn compile(
         load: Load,
         facts: &Facts,
         unfilterable: &[String],
+        fingerprints: Option<Arc<Fingerprints>>,
         profile: impl FnOnce() -> String,
     ) -> Result<Self, String> {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
         let facts = &with_hosts(facts, &load.hosts);
         let machine = (facts, unfilterable);
         let is_anchor = !load.anchor.trim_matches('/').is_empty();
-        let file = (load.name.as_str(), &load.text.to_vec()[..], is_anchor);
+        let place = is_anchor.then_some(fingerprints);
+        let file = (load.name.as_str(), &load.text.to_vec()[..], place);
         let mut compiled = compile(&load, file, dialect, machine)?;
         let mut anchors = Vec::new();
         for file in &compiled.ruleset.loads {
@@ -137,7 +141,8 @@ impl Source {
                 .read(&file.file, &load.name)
                 .map_err(|cause| format!("{}: {cause}", file.file))?;
             let dialect = Some(compiled.ruleset.dialect);
-            let inner = compile(&load, (&file.file, &bytes, true), dialect, machine)?;
+            let place = Some(compiled.ruleset.fingerprints.clone());
+            let inner = compile(&load, (&file.file, &bytes, place), dialect, machine)?;
             anchors.push(LoadedAnchor { path: file.name.clone(), ruleset: inner.ruleset });
         }
         let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
@@ -236,10 +241,13 @@ fn with_hosts(facts: &Facts, hosts: &[(String, Vec<IpAddr>)]) -> Facts {
     facts
 }
 
-/// Compiles a file: its name, its text, and whether it is an anchor's.
+/// The fingerprints that the main ruleset has, where a file is an anchor's.
+type Place = Option<Option<Arc<Fingerprints>>>;
+
+/// Compiles a file: its name, its text, and its place.
 fn compile(
     load: &Load,
-    (name, bytes, is_anchor): (&str, &[u8], bool),
+    (name, bytes, place): (&str, &[u8], Place),
     dialect: Option<Dialect>,
     (facts, unfilterable): (&Facts, &[String]),
 ) -> Result<Compiled, String> {
@@ -251,7 +259,11 @@ fn compile(
         provider: &Sent(&load.files),
         limits: Limits::default(),
     };
-    let compiled = weir_rules::compile(input, facts);
+    let is_anchor = place.is_some();
+    let compiled = match place {
+        Some(fingerprints) => weir_rules::compile_anchor(input, facts, fingerprints),
+        None => weir_rules::compile(input, facts),
+    };
     let mut found = compiled.diagnostics.clone();
     // Each file's own, so that an anchor's rules are refused with their places too.
     if load.parts.rules || load.parts.translation {
@@ -389,7 +401,7 @@ mod tests {
     #[test]
     fn rules_of_anchors_are_refused_with_their_places() {
         let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
-        let refusal = |load| Source::compile(load, &facts, &[], String::new).unwrap_err();
+        let refusal = |load| Source::compile(load, &facts, &[], None, String::new).unwrap_err();
         let ether = "pass\nether block in on em0\n";
         let found = refusal(load("ftp", ether, Vec::new()));
         assert!(found.starts_with("pf.conf:2: "), "{found}");
@@ -417,7 +429,7 @@ mod tests {
             };
             let hosts = hosts.iter().map(host).collect();
             let load = Load { hosts, ..load("", text, Vec::new()) };
-            Source::compile(load, &facts, &[], String::new)
+            Source::compile(load, &facts, &[], None, String::new)
         };
         let refusal = compiled(&[]).unwrap_err();
         assert!(refusal.starts_with("pf.conf:1: no address is known"), "{refusal}");
@@ -433,7 +445,7 @@ mod tests {
         let facts = Facts::parse(facts).unwrap();
         let tun = ["tun9".to_owned()];
         let refusal_of = |text: &str| {
-            Source::compile(load("", text, Vec::new()), &facts, &tun, String::new).err()
+            Source::compile(load("", text, Vec::new()), &facts, &tun, None, String::new).err()
         };
         for text in [
             "pass\nblock in on tun9\n",

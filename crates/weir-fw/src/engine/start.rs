@@ -7,6 +7,7 @@ use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::{Firewall, Options as LoadOptions};
 use weir_net::LinkInfo;
 use weir_rules::facts::Facts;
+use weir_rules::fingerprint::Fingerprints;
 
 use super::counters::Totals;
 use super::document::Document;
@@ -58,9 +59,13 @@ impl Engine {
         // What ran before is not left without its daemon because an interface has come meanwhile.
         let unfilterable = interfaces::unfilterable(&links);
         let refused: &[String] = if adopted.is_some() { &[] } else { &unfilterable };
-        let main = Source::compile(load, &facts, refused, String::new).map_err(Refused)?;
+        let main = Source::compile(load, &facts, refused, None, String::new).map_err(Refused)?;
+        let fingerprints = main.ruleset.fingerprints.clone();
         let mut engine = match adopted {
-            Some(firewall) => Self::adopt(firewall, options, machine, facts.clone(), loader)?,
+            Some(firewall) => {
+                let about = (machine, facts.clone());
+                Self::adopt(firewall, options, about, fingerprints.as_ref(), loader)?
+            }
             None => Self::fresh(&main, options, machine, facts.clone(), loader)?,
         };
         let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
@@ -144,8 +149,8 @@ impl Engine {
     fn adopt(
         firewall: Firewall,
         options: Options,
-        machine: Arc<dyn Machine>,
-        facts: Facts,
+        (machine, facts): (Arc<dyn Machine>, Facts),
+        fingerprints: Option<&Arc<Fingerprints>>,
         loader: Loader,
     ) -> Result<Self, Refused> {
         let (document, tables, typed) = {
@@ -164,7 +169,9 @@ impl Engine {
         };
         let mut anchors = Vec::new();
         for load in document.anchors {
-            anchors.push(Source::compile(load, &facts, &[], String::new).map_err(Refused)?);
+            let known = fingerprints.cloned();
+            let source = Source::compile(load, &facts, &[], known, String::new);
+            anchors.push(source.map_err(Refused)?);
         }
         // Routes may have changed while nobody followed them.
         firewall.leave_second_stage();

@@ -82,7 +82,7 @@ fn load(text: &str) -> Load {
 /// Another ruleset, compiled as a load would.
 fn next(engine: &Engine, text: &str) -> Next {
     let facts = engine.machine.facts().unwrap();
-    let main = Source::compile(load(text), &facts, &[], String::new).unwrap();
+    let main = Source::compile(load(text), &facts, &[], None, String::new).unwrap();
     let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
     Next { facts, main, anchors: Vec::new(), tables, typed: engine.typed.clone() }
 }

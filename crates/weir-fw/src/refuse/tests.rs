@@ -49,6 +49,9 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (Os, FreeBsd, "rdr on em0 inet proto tcp from any os Linux to (em0) port 80 -> 192.0.2.9"),
         (Os, FreeBsd, "nat on em0 inet proto tcp from any os Linux -> (em0)"),
         (Os, FreeBsd, "rdr-anchor a from any os Linux"),
+        (OsProxy, FreeBsd, "pass in proto tcp from any os Linux\npass in synproxy state"),
+        (OsProxy, FreeBsd, "set syncookies always\nanchor {\npass in from any os Linux\n}"),
+        (ScrubOs, FreeBsd, "scrub in proto tcp from any os Linux no-df"),
         (Rdomain, OpenBsd, "pass on rdomain 1"),
         (Rdomain, OpenBsd, "pass on ! rdomain 0"),
         (RoutingTable, FreeBsd, "pass in rtable 1"),
@@ -162,13 +165,14 @@ fn table(head: [&str; 2], rows: impl Iterator<Item = (String, String)>) -> Strin
 
 /// What is refused as pf does it, too.
 const AS_PF: &[Refusal] =
-    &[Refusal::UnresolvedHost, Refusal::UnresolvedInterface, Refusal::IncompleteTable];
+    &[Refusal::Os, Refusal::UnresolvedHost, Refusal::UnresolvedInterface, Refusal::IncompleteTable];
 
 /// Lines of the document with more than one refusal: what is refused for like reasons.
 const TOGETHER: &[&[Refusal]] = &[
     &[Refusal::AfTo, Refusal::AfToPool, Refusal::AfToNothing],
     &[Refusal::RouteStateless, Refusal::RoutePool, Refusal::DupTo],
     &[Refusal::Dummynet, Refusal::SetDelay],
+    &[Refusal::OsProxy, Refusal::ScrubOs],
     &[Refusal::Rdomain, Refusal::RoutingTable, Refusal::RouteLabel],
     &[Refusal::Divert, Refusal::DivertElse],
     &[Refusal::AllowRelated, Refusal::RuleTimeout],

@@ -242,8 +242,24 @@ impl Flow {
         if flags.starts_with('S')
             && let Some(scale) = sender.scale
         {
-            let mss = if features.rewrites { draw.pick(&[1460, 1460, 1201, 500]) } else { 1460 };
+            let mss = match features {
+                Features { rewrites: true, .. } => draw.pick(&[1460, 1460, 1201, 500]),
+                Features { systems: true, .. } => draw.pick(&[1460, 1024, 460, 500]),
+                _ => 1460,
+            };
             text.push_str(&format!(" wscale {scale} mss {mss}"));
+        }
+        if features.systems && flags.contains('S') {
+            text.push_str(draw.pick(&[
+                "",
+                "",
+                " df",
+                " sack-ok ts 5",
+                " sack-ok ts 0",
+                " sack-ok ts 7 df",
+                " sack-ok ts 0 df",
+                " ts 0",
+            ]));
         }
         if features.modulate_percent > 0 && flags.contains('A') && draw.happens(15) {
             text.push_str(&format!(" sack {}", ack.wrapping_add(3000)));

@@ -42,6 +42,20 @@ const HOSTS6: &[&str] = &[
     "2001:db8::1",
     "2001:db8::5 - 2001:db8::6",
 ];
+/// What fingerprints of `systems.rs` name.
+const SYSTEMS: &[&str] = &[
+    "os unknown",
+    "os Bare",
+    "os \"Bare 3.1\"",
+    "os { \"Bare 1\", \"Bare 2\" }",
+    "os Scaled",
+    "os \"Scaled 7 large\"",
+    "os \"Scaled any\"",
+    "os Full",
+    "os { \"Full 2 eight\", \"Full 2 two\" }",
+    "os \"Full 4\"",
+    "os { Scaled, Full, unknown }",
+];
 /// What is changed in packets.
 const CHANGES: &[&str] = &[
     "set tos 0x20",
@@ -279,7 +293,8 @@ fn rule(draw: &mut Draw, features: &Features, body: Body) -> String {
     words.text.push_str(&of_family.text);
     let proto = protocol(draw, features, family, &mut words);
     let has_ports = matches!(proto, "proto tcp" | "proto udp" | "proto { tcp, udp }");
-    ends(draw, features, family, has_ports, &mut words);
+    let has_os = matches!(proto, "" | "proto tcp");
+    ends(draw, features, family, (has_ports, has_os), &mut words);
     let has_socket = body.diverts
         && action == "pass"
         && family != 0
@@ -365,7 +380,11 @@ fn host(draw: &mut Draw, features: &Features, family: u8) -> &'static str {
     }
 }
 
-fn ends(draw: &mut Draw, features: &Features, family: u8, has_ports: bool, words: &mut Words) {
+/// What of ends may be in a rule: ports, and `os`.
+type May = (bool, bool);
+
+fn ends(draw: &mut Draw, features: &Features, family: u8, may: May, words: &mut Words) {
+    let (has_ports, has_os) = may;
     words.put("from");
     words.put(match draw.below(20) {
         0 if features.routes => "no-route",
@@ -374,6 +393,9 @@ fn ends(draw: &mut Draw, features: &Features, family: u8, has_ports: bool, words
     });
     if has_ports && draw.happens(8) {
         words.put(draw.pick(PORTS));
+    }
+    if features.systems && has_os && draw.happens(60) {
+        words.put(draw.pick(SYSTEMS));
     }
     words.put("to");
     words.put(host(draw, features, family));

@@ -10,6 +10,7 @@ use crate::frame::{checksum_at, message_checksum};
 use crate::outcome::DropReason;
 use weir_rules::evaluate::packet::{ACK, FIN, RST, SYN};
 use weir_rules::evaluate::{Icmp, IcmpRole, Packet, end_text};
+use weir_rules::fingerprint::Syn;
 use weir_rules::value::Direction;
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
@@ -239,6 +240,7 @@ fn v4(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
     packet.tos = ip[1];
     packet.extensions.ipv4_options = header_bytes > 20;
     let flags = number(ip, 6)?;
+    packet.syn = Some(syn(ip[8], flags & 0x4000 != 0, ip_bytes));
     let size_bytes = u32::try_from(ip_bytes - header_bytes).unwrap_or(u32::MAX);
     let piece = Piece {
         ident: number(ip, 4)?.into(),
@@ -254,6 +256,12 @@ fn v4(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
     let mut dissected = Dissected::new(packet, (ip_at, ip_bytes), ip[8], (body_at, body_bytes));
     dissected.ip_protocol = ip[9];
     dissected.finish(frame, Some(piece))
+}
+
+/// What of an IP header fingerprints look at.
+fn syn(ttl: u8, df: bool, ip_bytes: usize) -> Syn {
+    let size_bytes = u16::try_from(ip_bytes).unwrap_or(u16::MAX);
+    Syn { ttl, df, size_bytes, ..Syn::default() }
 }
 
 /// Steps over IPv4's authentication headers (RFC 4302); gives the protocol and where it begins.
@@ -296,6 +304,7 @@ fn v6(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
     };
     let mut packet = Packet::new(direction, interface, (address(8), address(24)), ip[6]);
     packet.tos = ip[0] << 4 | ip[1] >> 4;
+    packet.syn = Some(syn(ip[7], true, ip_bytes));
     let (mut at, mut piece, mut before) = (V6_BYTES, None, Vec::new());
     for _ in 0..EXTENSION_COUNT_MAX {
         if matches!(packet.protocol, 0 | 43 | 44 | 51 | 60) {
@@ -369,6 +378,8 @@ impl Dissected {
     /// Reads the protocol's header, if there is one here.
     fn finish(mut self, frame: &[u8], piece: Option<Piece>) -> Read<Self> {
         self.piece = piece.filter(|piece| piece.more || piece.offset_bytes != 0);
+        // Of a packet in pieces the length is not known.
+        let syn = self.packet.syn.take().filter(|_| self.piece.is_none());
         if let Some(piece) = self.piece {
             let is_cut = piece.more && piece.size_bytes % 8 != 0;
             if piece.size_bytes == 0 || is_cut || piece.offset_bytes + piece.size_bytes > 65535 {
@@ -382,7 +393,7 @@ impl Dissected {
         let body = &frame[self.body_at..self.body_at + self.body_bytes];
         let is_whole = self.piece.is_none();
         match self.packet.protocol {
-            TCP => self.tcp(body)?,
+            TCP => self.tcp(body, syn)?,
             UDP => {
                 self.ports(body, 8)?;
                 let size_bytes = usize::from(number(body, 4)?);
@@ -407,7 +418,7 @@ impl Dissected {
         Ok(())
     }
 
-    fn tcp(&mut self, body: &[u8]) -> Read<()> {
+    fn tcp(&mut self, body: &[u8], syn: Option<Syn>) -> Read<()> {
         self.ports(body, 20)?;
         let header_bytes = usize::from(body[12] >> 4) * 4;
         if header_bytes < 20 {
@@ -415,6 +426,10 @@ impl Dissected {
         }
         let options = body.get(20..header_bytes).ok_or(DropReason::Short)?;
         self.packet.tcp_flags = body[13];
+        if body[13] & (SYN | ACK) == SYN {
+            let window = number(body, 14)?;
+            self.packet.syn = syn.and_then(|syn| Syn { window, ..syn }.with_options(options));
+        }
         // A SYN ends nothing (`pf_normalize_tcp` of pf_norm.c).
         let flags = if body[13] & SYN != 0 { body[13] & !FIN } else { body[13] };
         self.segment = Some(Segment {

@@ -16,6 +16,7 @@ use super::trace::Tracer;
 use super::walk::Walk;
 use super::{Ip, RuleId};
 use crate::dialect::Dialect;
+use crate::fingerprint::Fingerprints;
 use crate::ir::Action;
 use crate::value::{Comparison, Operator};
 
@@ -252,7 +253,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
 
     /// Fingerprints are of SYN packets of TCP; what has none is of an unknown system, which only
     /// `os unknown` matches (`pf_osfp_match` of pf_osfp.c). A class (`Linux`) holds for its
-    /// versions (`Linux 5.4`).
+    /// versions (`Linux 5.4`). Without fingerprints names are compared as they are written.
     fn os_holds(&self, rule: &Ready<'_>) -> bool {
         let Some(name) = &rule.rule.os else {
             return true;
@@ -260,8 +261,15 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         if self.packet.protocol != TCP || self.packet.fragment {
             return false;
         }
+        if let Some(fingerprints) = &self.evaluator.ruleset.fingerprints {
+            // A name that they do not have is no system's.
+            return fingerprints.asked(name).is_some_and(|asked| match &self.packet.os {
+                Some(os) => fingerprints.is(os, asked),
+                None => fingerprints.holds(self.evaluator.fingerprint(self.packet), asked),
+            });
+        }
         match &self.packet.os {
-            None => &**name == "unknown",
+            None => &**name == Fingerprints::UNKNOWN,
             Some(os) => {
                 let rest = os.strip_prefix(&**name);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

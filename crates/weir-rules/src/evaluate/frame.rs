@@ -6,7 +6,8 @@ use weir_wire::ethernet::{self, EtherType};
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 use weir_wire::{ParseError, icmp, ipv4, ipv6, tcp, udp, vlan};
 
-use super::packet::{Icmp, IcmpRole, Packet, Quoted};
+use super::packet::{ACK, Icmp, IcmpRole, Packet, Quoted, SYN};
+use crate::fingerprint::Syn;
 use crate::value::Direction;
 
 /// Headers that IPv6 puts before the protocol's (RFC 8200 §4.1).
@@ -19,6 +20,8 @@ mod extension {
     /// How many are read, as pf does.
     pub(super) const COUNT_MAX: usize = 19;
 }
+
+const IPV6_HEADER_BYTES: u16 = 40;
 
 /// Why a frame is no packet for the rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +79,8 @@ fn v4(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
     packet.tos = ip.tos();
     packet.extensions.ipv4_options = usize::from(ip.header_bytes()) > ipv4::HEADER_BYTES;
     packet.fragment = ip.more_fragments() || ip.fragment_offset_bytes() != 0;
+    let size_bytes = ip.total_bytes();
+    let syn = Syn { ttl: ip.ttl(), df: ip.dont_fragment(), size_bytes, ..Syn::default() };
     let mut rest = ip.payload();
     let mut count = 0;
     // Later fragments have only the bytes of one.
@@ -88,7 +93,7 @@ fn v4(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
         packet.protocol = *rest.first().ok_or(FrameError::Extensions)?;
         rest = rest.get(size_bytes..).ok_or(FrameError::Extensions)?;
     }
-    protocol(&mut packet, rest)?;
+    protocol(&mut packet, rest, syn)?;
     Ok(packet)
 }
 
@@ -107,6 +112,8 @@ fn v6(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
     let ends = (IpAddr::V6(ip.src()), IpAddr::V6(ip.dst()));
     let mut packet = Packet::new(direction, interface, ends, ip.next_header());
     packet.tos = ip.traffic_class();
+    let size_bytes = ip.payload_bytes().saturating_add(IPV6_HEADER_BYTES);
+    let syn = Syn { ttl: ip.hop_limit(), df: true, size_bytes, ..Syn::default() };
     let mut rest = ip.payload();
     let mut before = Vec::new();
     for _ in 0..=extension::COUNT_MAX {
@@ -137,7 +144,7 @@ fn v6(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
                 8
             }
             _ => {
-                protocol(&mut packet, rest)?;
+                protocol(&mut packet, rest, syn)?;
                 return Ok(packet);
             }
         };
@@ -153,8 +160,9 @@ fn length(header: &[u8], step_bytes: usize) -> Result<usize, FrameError> {
     Ok(if step_bytes == 4 { (steps + 2) * 4 } else { (steps + 1) * step_bytes })
 }
 
-/// Reads the protocol's header. Fragments are left without one: pf looks at none there.
-fn protocol(packet: &mut Packet, bytes: &[u8]) -> Result<(), FrameError> {
+/// Reads the protocol's header; `syn` has what the IP header says. Fragments are left without one:
+/// pf looks at none there.
+fn protocol(packet: &mut Packet, bytes: &[u8], syn: Syn) -> Result<(), FrameError> {
     if packet.fragment {
         return Ok(());
     }
@@ -163,6 +171,11 @@ fn protocol(packet: &mut Packet, bytes: &[u8]) -> Result<(), FrameError> {
             let tcp = tcp::Packet::new_checked(bytes)?;
             (packet.source_port, packet.destination_port) = (tcp.src_port(), tcp.dst_port());
             packet.tcp_flags = tcp.flags().0;
+            if packet.tcp_flags & (SYN | ACK) == SYN {
+                let options = bytes.get(tcp::HEADER_BYTES..tcp.header_bytes().into());
+                let syn = Syn { window: tcp.window(), ..syn };
+                packet.syn = syn.with_options(options.unwrap_or(&[]));
+            }
         }
         UDP => {
             let udp = udp::Packet::new_checked(bytes)?;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
+use crate::fingerprint::Syn;
 use crate::value::{Af, Direction, Text};
 
 /// TCP's FIN, as a bit of its header.
@@ -113,8 +114,10 @@ pub struct Packet {
     pub user: Option<u32>,
     /// The group of its socket.
     pub group: Option<u32>,
-    /// The operating system that sent a SYN, as fingerprints name it; `None` is unknown.
+    /// The operating system that sent a SYN, as somebody says it; `None`: see `syn`.
     pub os: Option<Text>,
+    /// Of a SYN that was read from a frame, what fingerprints look at; `None` where they cannot.
+    pub syn: Option<Syn>,
 }
 
 impl Packet {
@@ -143,6 +146,7 @@ impl Packet {
             user: None,
             group: None,
             os: None,
+            syn: None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod anchors;
 mod criteria;
 mod naive;
+mod os;
 mod other;
 mod properties;
 mod translation;
@@ -15,6 +16,7 @@ use crate::limits::Limits;
 use crate::parse::ParseInput;
 use crate::resolve::Resolver;
 use crate::source::MemorySources;
+use crate::value::Direction;
 
 pub(crate) const FACTS: &str = "\
 interface lo0 loopback 127.0.0.1/8 ::1/128

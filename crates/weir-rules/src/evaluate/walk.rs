@@ -12,6 +12,7 @@ use super::trace::{Outcome, Seen, Silent, Subject, Tracer};
 use super::verdict::{Actions, Decision, Normalisation, Reason, Response, RuleRef, Verdict};
 use super::view::{Moment, RuleId, StateHit};
 use crate::dialect::Dialect;
+use crate::fingerprint::Fingerprints;
 use crate::ir::{Action, Rule};
 use crate::value::{Af, Text};
 
@@ -114,6 +115,21 @@ impl Evaluator<'_> {
             is_for_all: false,
         };
         walk.verdict()
+    }
+
+    /// The fingerprint that a packet has, of those of the ruleset.
+    pub(crate) fn fingerprint(&self, packet: &Packet) -> Option<usize> {
+        self.ruleset.fingerprints.as_ref()?.find(packet.syn.as_ref()?)
+    }
+
+    /// The operating system that sent a packet, in words, as far as rules can see.
+    #[must_use]
+    pub fn os_of(&self, packet: &Packet) -> String {
+        match (&packet.os, &self.ruleset.fingerprints) {
+            (Some(os), _) => os.to_string(),
+            (None, Some(fingerprints)) => fingerprints.name_of(self.fingerprint(packet)),
+            (None, None) => Fingerprints::UNKNOWN.to_owned(),
+        }
     }
 
     /// A rule with its place.

@@ -230,7 +230,7 @@ impl Expander<'_> {
 
     pub(super) fn lists(&mut self, filter: &ast::Filter) -> Expanded<Lists> {
         let icmp = filter.icmp.iter().cloned().map(Some).collect::<Vec<_>>();
-        let os = filter.os.iter().map(|os| Some(os.value.clone())).collect::<Vec<_>>();
+        let os = self.systems(&filter.os)?;
         let from = self.hosts(&filter.from.hosts);
         let to = self.hosts(&filter.to.hosts);
         let from_ports = self.ports(&filter.from.ports);
@@ -242,7 +242,7 @@ impl Expander<'_> {
             from: from?,
             to: to?,
             from_ports: from_ports?,
-            os: if os.is_empty() { vec![None] } else { os },
+            os,
             to_ports: to_ports?,
             users: self.identities(&filter.users, false)?,
             groups: self.identities(&filter.groups, true)?,

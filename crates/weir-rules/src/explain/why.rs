@@ -113,7 +113,7 @@ impl Narrator<'_> {
                 format!("priority is {is}, not {}", options.prio.unwrap_or(0))
             }
             Criterion::Os => {
-                let is = packet.os.as_deref().unwrap_or("unknown");
+                let is = self.evaluator.os_of(packet);
                 let expected = rule.os.as_deref().unwrap_or("any");
                 format!("operating system is {is}, not {expected}")
             }

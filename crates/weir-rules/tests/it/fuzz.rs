@@ -67,6 +67,9 @@ const WORDS: &[&[u8]] = &[
     b"%",
     b"@",
     b" user ",
+    b" os ",
+    b":S4",
+    b",T0",
 ];
 
 #[test]
@@ -77,6 +80,11 @@ fn rulesets_are_read_or_refused() {
 #[test]
 fn packets_are_read_or_refused() {
     run(targets::packet, &["fuzz/corpus/packet"], "");
+}
+
+#[test]
+fn fingerprints_are_read_or_refused() {
+    run(targets::fingerprints, &["fuzz/corpus/fingerprints"], "");
 }
 
 /// Calls a target with each file (of this extension), and with changes of it.

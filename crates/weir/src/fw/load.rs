@@ -1,6 +1,7 @@
 //! From a path to a compiled ruleset.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_fw::engine::{refusals_of_anchor, refusals_of_whole};
 use weir_rules::check;
@@ -8,9 +9,11 @@ use weir_rules::convert::{typed_words, weir_words};
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
+use weir_rules::fingerprint::Fingerprints;
 use weir_rules::ir::{LoadAnchor, Ruleset};
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
+use weir_rules::resolve::Resolver;
 use weir_rules::source::SourceProvider;
 use weir_rules::value::Text;
 use weir_rules::{Compiled, Dialect};
@@ -77,7 +80,17 @@ impl Language {
         bytes: &[u8],
         provider: &dyn SourceProvider,
     ) -> Compiled {
-        self.compile_as(self.dialect, (name, bytes), provider)
+        self.compile_as(self.dialect, (name, bytes), provider, None)
+    }
+
+    /// The same of rules for an anchor of a firewall that runs, which knows its fingerprints.
+    pub(crate) fn compile_anchor(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        provider: &dyn SourceProvider,
+    ) -> Compiled {
+        self.compile_as(self.dialect, (name, bytes), provider, Some(None))
     }
 
     /// Compiles the files that a ruleset loads into anchors (`load anchor`), in its dialect, with
@@ -92,16 +105,20 @@ impl Language {
         let read = |load: &LoadAnchor| {
             let bytes = provider.read(&load.file, from).ok()?;
             let dialect = Some(ruleset.dialect);
-            Some((load.name.clone(), self.compile_as(dialect, (&load.file, &bytes), provider)))
+            let known = Some(ruleset.fingerprints.clone());
+            let anchor = self.compile_as(dialect, (&load.file, &bytes), provider, known);
+            Some((load.name.clone(), anchor))
         };
         ruleset.loads.iter().filter_map(read).collect()
     }
 
+    /// `fingerprints` are those of the ruleset that an anchor is in, where a file is an anchor's.
     fn compile_as(
         &self,
         dialect: Option<Dialect>,
         (name, bytes): (&str, &[u8]),
         provider: &dyn SourceProvider,
+        fingerprints: Option<Option<Arc<Fingerprints>>>,
     ) -> Compiled {
         let input = ParseInput {
             name,
@@ -111,9 +128,11 @@ impl Language {
             provider,
             limits: Limits::default(),
         };
-        let mut compiled = match &self.names {
-            Some(names) => weir_rules::compile(input, &Asking { facts: &self.facts, names }),
-            None => weir_rules::compile(input, &self.facts),
+        let asking = self.names.as_ref().map(|names| Asking { facts: &self.facts, names });
+        let resolver = asking.as_ref().map_or(&self.facts as &dyn Resolver, |asking| asking);
+        let mut compiled = match fingerprints {
+            None => weir_rules::compile(input, resolver),
+            Some(known) => weir_rules::compile_anchor(input, resolver, known),
         };
         if self.is_strict {
             let found = typed_words(&compiled.ruleset).into_iter();

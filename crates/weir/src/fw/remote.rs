@@ -59,10 +59,14 @@ impl Prepared {
     }
 }
 
-/// Compiles a text, and packs it for the daemon.
-pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> Prepared {
+/// Compiles a text, and packs it for the daemon. An anchor's path is empty for the main ruleset.
+pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8], anchor: &str) -> Prepared {
     let recorder = Recorder::default();
-    let compiled = language.compile_with(name, bytes, &recorder);
+    let compiled = if anchor.is_empty() {
+        language.compile_with(name, bytes, &recorder)
+    } else {
+        language.compile_anchor(name, bytes, &recorder)
+    };
     let anchors = language.anchors(&compiled, name, &recorder);
     let load = Load {
         name: name.to_owned(),
@@ -72,7 +76,7 @@ pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> Prepared
         hosts: language.names.as_ref().map(Names::found).unwrap_or_default(),
         dialect: Some(compiled.ruleset.dialect.as_str().to_owned()),
         level: None,
-        anchor: String::new(),
+        anchor: anchor.to_owned(),
         parts: LoadParts::ALL,
         is_merged: false,
         pid: std::process::id(),

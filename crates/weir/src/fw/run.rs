@@ -96,7 +96,7 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let language = Language { dialect, is_strict, macros, facts, disk, names };
     let (name, bytes) = files::first(&args.file)
         .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
-    let mut prepared = remote::prepare(&language, &name, &bytes);
+    let mut prepared = remote::prepare(&language, &name, &bytes, "");
     // What runs already is not ended by interfaces that cannot be filtered: the daemon decides.
     language.judge(&mut prepared.compiled, &mut prepared.anchors, Target::Weir, &[]);
     if prepared.error_count() > 0 {

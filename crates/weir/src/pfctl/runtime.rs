@@ -280,7 +280,8 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     let language = Language { dialect, is_strict, macros, facts, disk, names };
     let (name, bytes) = files::first(path)
         .map_err(|cause| Failure::Words(format!("{}: {cause}", path.display())))?;
-    let prepared = remote::prepare(&language, &name, &bytes);
+    let anchor = plan.anchor.as_deref().unwrap_or_default();
+    let prepared = remote::prepare(&language, &name, &bytes, anchor);
     prepared.show_anchors();
     super::tell(&prepared.compiled, plan);
     if prepared.error_count() > 0 {
@@ -290,7 +291,6 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     let unresolved = unresolved(&prepared);
     let mut load = prepared.load;
     load.level = plan.level.map(level);
-    load.anchor = plan.anchor.clone().unwrap_or_default();
     load.parts = parts(plan.parts);
     load.is_merged = plan.is_merged;
     match tell(client, plan, &Request::Load(Box::new(load))) {
@@ -373,7 +373,7 @@ mod tests {
             disk: files::Disk::default(),
             names: Some(Names::default()),
         };
-        let lines = unresolved(&remote::prepare(&language, "pf.conf", text.as_bytes()));
+        let lines = unresolved(&remote::prepare(&language, "pf.conf", text.as_bytes(), ""));
         let begins = [
             "pf.conf:2: no address is known for `0x7f.1`: `0x7f.1` is neither".to_owned(),
             format!(

@@ -89,7 +89,7 @@ fn what_is_not_there_is_refused_by_name() {
         ("-s rules -nf x", "-s is for a running firewall"),
         ("-z", "-z clears counters"),
         ("-Mk label", "-M kills matching states"),
-        ("-s osfp", "-s osfp: weir has none"),
+        ("-s creatorids", "-s creatorids: weir has none"),
         ("-F q", "-F queue: weir has none"),
         ("-Af x", "-A loads queues"),
     ] {

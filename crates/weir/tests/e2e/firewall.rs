@@ -11,6 +11,7 @@ mod family;
 mod limits;
 mod nat;
 mod network;
+mod os;
 mod owners;
 mod pflow;
 mod places;

@@ -6,7 +6,6 @@ use weir_oracle::format::{StepKind, TestFile};
 use weir_oracle::outcome::{DropReason, Sent};
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
-use weir_rules::source::MemorySources;
 use weir_rules::{Compiled, compile};
 
 /// Where two devices differ.
@@ -31,7 +30,7 @@ fn rules(test: &TestFile, text: &str) -> Option<Compiled> {
         bytes: text.as_bytes(),
         dialect: test.dialect,
         macros: &[],
-        provider: &MemorySources::default(),
+        provider: &weir_oracle::systems::files(),
         limits: Limits::default(),
     };
     let compiled = compile(input, &test.network.facts);

@@ -189,6 +189,24 @@ fn rulesets_that_change_families_treat_packets_alike() {
 }
 
 #[test]
+fn rulesets_that_ask_for_systems_treat_packets_alike() {
+    let features = Features { rewrites: false, systems: true, ..Features::ALL };
+    compare("systems", &features, 41 << 32, false);
+}
+
+#[test]
+fn systems_are_seen_alike_in_two_stages() {
+    let features = Features {
+        systems: true,
+        rewrites: false,
+        returns: false,
+        translation_percent: 0,
+        ..ALL_BY_ROUTES
+    };
+    compare("systems-stages", &features, 43 << 32, true);
+}
+
+#[test]
 fn rulesets_of_the_core_treat_packets_alike() {
     compare("core", &Features::CORE, 1 << 32, false);
 }

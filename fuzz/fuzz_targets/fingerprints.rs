@@ -1,0 +1,8 @@
+//! Any bytes as a file of fingerprints.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::fingerprints(data));
