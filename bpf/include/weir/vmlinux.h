@@ -114,6 +114,7 @@ struct __sk_buff {
 /* __sk_buff.pkt_type (packet(7)), as far as weir asks. */
 enum {
 	PACKET_HOST = 0,
+	PACKET_OTHERHOST = 3,
 	PACKET_LOOPBACK = 5,
 };
 

@@ -9,21 +9,24 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 48] = [
+const STRUCTURES: [(&str, &str); 51] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
+    ("weir_fw_errand", "errand"),
     ("weir_fw_image", "image"),
     ("weir_fw_criteria", "criteria"),
     ("weir_fw_rule", "rule"),
     ("weir_fw_translation", "translation"),
     ("weir_fw_target", "target"),
     ("weir_fw_gateways", "gateways"),
+    ("weir_fw_share", "share"),
     ("weir_fw_owner", "owner"),
     ("weir_fw_systems", "systems"),
     ("weir_fw_system_order", "system_order"),
     ("weir_fw_system", "system"),
     ("weir_fw_counted", "counted"),
     ("weir_fw_gateway", "gateway"),
+    ("weir_fw_copy", "copy"),
     ("weir_fw_classes", "classes"),
     ("weir_fw_dimension", "dimension"),
     ("weir_fw_addition", "addition"),

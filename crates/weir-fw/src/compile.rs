@@ -11,12 +11,14 @@
 
 mod action;
 mod classes;
+mod copies;
 mod criteria;
 mod gateways;
 pub mod known;
 mod numbers;
 mod queues;
 mod scrub;
+pub(crate) mod spread;
 mod systems;
 pub(crate) mod translation;
 mod typed;
@@ -130,6 +132,7 @@ pub struct Compiled {
     systems: systems::Systems,
     counted: CountedEnds,
     rates: Rates,
+    copies: copies::Copies,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
     /// The queues of interfaces.
@@ -205,6 +208,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         counted_tables: input.counted,
         counted: CountedEnds::new(),
         rates: Rates::new(),
+        copies: copies::Copies::default(),
         open: Vec::new(),
     };
     for step in steps {
@@ -221,6 +225,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     compiled.check_proxies()?;
     compiled.header.list_ends = list_ends;
     compiled.header.flags |= if typed.is_empty() { 0 } else { image_flags::TYPED };
+    compiled.header.flags |= compiled.errand_flags();
     compiled.typed = typed;
     compiled.header.skipped = skipped(input);
     compiled.change_by(&scrubs);
@@ -312,6 +317,7 @@ struct Builder<'a> {
     counted_tables: &'a CountedTables,
     counted: CountedEnds,
     rates: Rates,
+    copies: copies::Copies,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -378,6 +384,7 @@ impl<'a> Builder<'a> {
         action.number = rule.number;
         action.anchor = self.anchor(rule.anchor);
         action.gateways = self.gateways(rule.rule, rule.anchor)?;
+        self.copy(action.id, rule.rule, rule.anchor)?;
         action.kind = kind.unwrap_or(action.kind);
         self.criteria.push(criteria);
         self.actions.push(action);
@@ -470,7 +477,8 @@ impl<'a> Builder<'a> {
         flag(image_flags::RATES, !self.rates.is_empty());
         let proxies = decides(decision::SYNPROXY | decision::ADAPTIVE);
         flag(image_flags::PROXIES, proxies);
-        let is_plain = !translates && !proxies && self.gateways.is_empty();
+        let is_routed = !self.gateways.is_empty() || self.copies.is_any();
+        let is_plain = !translates && !proxies && !is_routed;
         flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
         let header = Header {
@@ -490,6 +498,7 @@ impl<'a> Builder<'a> {
             systems: self.names.systems,
             counted: self.counted,
             rates: self.rates,
+            copies: self.copies,
             numbered: Vec::new(),
             trees: self.trees,
             operands: self.names.operands,
@@ -620,6 +629,7 @@ impl Compiled {
             }
         }
         header.rates_at = self.link_rates(&mut out);
+        header.copies_at = self.link_copies(&mut out);
         header.profiles_at = padded(&mut out);
         let blank = [[0; TIMEOUT_COUNT]];
         let profiles = &self.settings.profiles;

@@ -43,7 +43,7 @@ use weir_net::{LinkInfo, Netlink};
 use weir_rules::evaluate::List;
 use weir_rules::facts::Facts;
 
-use crate::compile::known::Known;
+use crate::compile::known::{Gateway, Known};
 use crate::compile::{RuleInfo, TableName};
 use crate::heap::Heap;
 use crate::install::Installer;
@@ -110,6 +110,8 @@ pub struct Engine {
     /// Loaded into anchors, by path.
     anchors: Vec<Source>,
     known: Known,
+    /// To whom rules of the ruleset that runs have packets copied.
+    copied_to: Vec<Gateway>,
     /// The rules of the active image.
     rules: Vec<RuleInfo>,
     /// The tables of the active image.

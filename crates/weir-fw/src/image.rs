@@ -2,8 +2,8 @@
 
 use weir_bpf::firewall::layout::{
     HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, POOL_GATEWAY_COUNT_MAX, TIMEOUT_COUNT, choice,
-    counted, criteria, direction, family, gateways, image, owner, place, rule, rule_kind, target,
-    translation,
+    counted, criteria, direction, family, gateways, image, owner, place, rule, rule_kind, share,
+    target, translation,
 };
 use weir_rules::value::MapEPortSet;
 
@@ -300,11 +300,47 @@ impl Translation {
     }
 }
 
+/// A pool's gateways of one family, `POOL_GATEWAY_COUNT_MAX` at most, and their turns.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Shares {
+    /// Network by network, the numbers of the gateways.
+    pub(crate) numbers: Vec<u8>,
+    /// Of each network: the turns of it and of those before it, and how many gateways it has.
+    shares: Vec<(u32, u8)>,
+}
+
+impl Shares {
+    /// Appends a network, of which each gateway has as many turns as it weighs.
+    pub(crate) fn add(&mut self, numbers: impl IntoIterator<Item = u8>, weight: u16) {
+        let before = self.shares.last().map_or(0, |share| share.0);
+        let start = self.numbers.len();
+        self.numbers.extend(numbers);
+        let count = u8::try_from(self.numbers.len() - start).unwrap_or(u8::MAX);
+        self.shares.push((before + u32::from(count) * u32::from(weight), count));
+    }
+
+    /// `number`, and the `struct weir_fw_share` of each network.
+    fn put(&self, line: &mut Bytes<GATEWAYS_BYTES>, family: u32) {
+        line.put(gateways::NUMBER + family * POOL_GATEWAY_COUNT_MAX, &self.numbers);
+        let mut at = gateways::SHARE + family * POOL_GATEWAY_COUNT_MAX * share::SIZE_BYTES;
+        let mut first = 0;
+        for (reach, count) in &self.shares {
+            line.put(at + share::REACH, &reach.to_ne_bytes());
+            line.put(at + share::FIRST, &[first]);
+            line.put(at + share::COUNT, &[*count]);
+            first += count;
+            at += share::SIZE_BYTES;
+        }
+    }
+}
+
+/// Size of `struct weir_fw_gateways`.
+const GATEWAYS_BYTES: usize = gateways::SIZE_BYTES as usize;
+
 /// `struct weir_fw_gateways`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Gateways {
-    /// By family, `POOL_GATEWAY_COUNT_MAX` at most.
-    pub(crate) numbers: [Vec<u8>; 2],
+    pub(crate) families: [Shares; 2],
     pub(crate) is_reply: bool,
     pub(crate) is_socket: bool,
     pub(crate) choice: Choice,
@@ -316,12 +352,12 @@ pub(crate) struct Gateways {
 impl Gateways {
     /// Appends the struct.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let mut line = Bytes::<{ gateways::SIZE_BYTES as usize }>::new();
-        for (at, numbers) in [0, POOL_GATEWAY_COUNT_MAX].into_iter().zip(&self.numbers) {
-            line.put(gateways::NUMBER + at, numbers);
+        let mut line = Bytes::<GATEWAYS_BYTES>::new();
+        for (at, shares) in (0..).zip(&self.families) {
+            shares.put(&mut line, at);
         }
-        let count = |numbers: &Vec<u8>| u8::try_from(numbers.len()).unwrap_or(0);
-        line.put(gateways::COUNT, &self.numbers.each_ref().map(count));
+        let count = |family: &Shares| u8::try_from(family.shares.len()).unwrap_or(0);
+        line.put(gateways::COUNT, &self.families.each_ref().map(count));
         line.put(gateways::IS_REPLY, &[u8::from(self.is_reply)]);
         line.put(gateways::IS_SOCKET, &u32::from(self.is_socket).to_ne_bytes());
         line.put(gateways::CHOICE, &[self.choice as u8]);
@@ -417,6 +453,7 @@ pub struct Header {
     pub systems_at: u32,
     pub counted_at: u32,
     pub rates_at: u32,
+    pub copies_at: u32,
     pub typed_at: u32,
 }
 
@@ -471,6 +508,7 @@ impl Header {
             (image::SYSTEMS_AT, self.systems_at),
             (image::COUNTED_AT, self.counted_at),
             (image::RATES_AT, self.rates_at),
+            (image::COPIES_AT, self.copies_at),
             (image::TYPED_AT, self.typed_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),

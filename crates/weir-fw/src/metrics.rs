@@ -224,6 +224,8 @@ pub fn text(stats: &Value, sync: &SyncStatus) -> String {
         ("weir_fw_pflow_send_errors", "Packets not sent.", &flows["send_errors_count"]),
         ("weir_fw_pflow_lost_states", "States not exported.", &flows["lost_states_count"]),
         ("weir_fw_uncounted_packets", UNCOUNTED, &stats["uncounted_packets"]),
+        ("weir_fw_copied_packets", "Packets that `dup-to` copied.", &stats["copied_packets"]),
+        ("weir_fw_copy_lost_packets", "Copies not sent.", &stats["copy_lost_packets"]),
         ("weir_fw_translated_flows", "Flows that were translated.", &translation["flows_count"]),
         ("weir_fw_port_probes", "Ports looked at.", &translation["port_probes_count"]),
     ] {

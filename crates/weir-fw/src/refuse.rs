@@ -65,12 +65,9 @@ refusals! {
         "a prefix says where IPv4 destinations are in IPv6";
     NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
         "sources are translated where packets leave, destinations where they come in";
-    DupTo: "dup-to",
-        "packets are not sent twice";
-    RouteStateless: "route-to, reply-to in a rule with no state",
-        "a state keeps where its packets go";
-    RoutePool: "route-to, reply-to with a network, a table, (interface), a weight or least-states",
-        "a gateway is an address, or an interface alone; or it is that of a typed table's entry";
+    Gateway: "reply-to with no state; a gateway by least-states, or an interface or a typed table \
+              among others",
+        "answers are known by states, which are not counted by gateway; those two stand alone";
     Ether: "ether",
         "layer 2 is not filtered";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",

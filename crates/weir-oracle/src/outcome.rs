@@ -177,6 +177,9 @@ pub struct Sent {
     pub frame: Option<Vec<u8>>,
     /// Whether it was logged, if the device can tell.
     pub logged: Option<bool>,
+    /// Whether it was to be sent elsewhere as well (`dup-to`), where it was judged last, if the
+    /// device can tell.
+    pub copied: Option<bool>,
 }
 
 /// A state, told from its own direction: the source is who opened it.

@@ -486,6 +486,11 @@ fn difference(one: &Sent, other: &Sent) -> Option<(String, String)> {
     {
         return Some((format!("logged: {one}"), format!("logged: {other}")));
     }
+    if let (Some(one), Some(other)) = (one.copied, other.copied)
+        && one != other
+    {
+        return Some((format!("copied: {one}"), format!("copied: {other}")));
+    }
     // MAC addresses are the first twelve bytes.
     let (one, other) = (one.frame.as_ref()?, other.frame.as_ref()?);
     let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -45,6 +45,9 @@
 //!   answered where it came from.
 //! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
 //!   router in between sent it.
+//! - What is sent elsewhere as well (`dup-to`) is left to the box's stack, which knows how; so is,
+//!   under such rules, what may be copied by the rules of the interface that it leaves by. A state
+//!   has its packets copied as long as the rule that made its half is there.
 //! - What comes by a state that `divert-to` or `divert-reply` made is the box's, whoever it is for.
 //! - After a change of rules states keep the options of the rules that made them. They count for
 //!   `max` of a rule that is the same as before: its text, its anchor, and its place among those of
@@ -73,7 +76,7 @@ pub(crate) use key::Key;
 use states::{LoadedRule, States};
 use trip::Trip;
 use weir_rules::evaluate::{Evaluator, Routes, RuleId, RuleRef};
-use weir_rules::ir::{Rule, Rules, Ruleset};
+use weir_rules::ir::{Action, Rule, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::value::{Direction, Divert, KeepState, RouteKind, Setting, Text};
 
@@ -92,6 +95,8 @@ pub struct Reference {
     identities: Vec<LoadedRule>,
     /// By what a rule is known again: anchor, text, and how many of these stand before it.
     known: BTreeMap<(Text, String, u32), LoadedRule>,
+    /// Some rule has `dup-to`.
+    has_copies: bool,
     modulator: Modulator,
     world: World,
 }
@@ -229,6 +234,7 @@ impl Device for Reference {
         let known = identities(&evaluator, &self.network.facts, self.world.load, &self.known);
         self.identities = known.iter().map(|known| known.1).collect();
         self.known = known.into_iter().collect();
+        self.has_copies = evaluator.rules().any(is_copied);
         self.ruleset = ruleset.clone();
         let world = &mut self.world;
         world.turns.clear();
@@ -299,13 +305,15 @@ impl Reference {
         interface: &str,
         now_ns: u64,
     ) -> Sent {
-        let left = |outcome: Outcome| Sent { outcome, frame: None, logged: Some(false) };
+        let (logged, copied) = (Some(false), Some(false));
+        let left = |outcome: Outcome| Sent { outcome, frame: None, logged, copied };
         let untouched = |frame: &[u8]| match direction {
             Direction::In => left(Outcome::Box),
             Direction::Out => Sent {
                 outcome: Outcome::Out(interface.into()),
                 frame: Some(frame.to_vec()),
-                logged: Some(false),
+                logged,
+                copied,
             },
         };
         if direction == Direction::Out && is_tagged(frame) {
@@ -334,8 +342,16 @@ impl Reference {
             Outcome::Box => trip.handed_up(),
             Outcome::Blocked(..) => None,
         };
-        Sent { outcome, frame: out, logged: Some(trip.is_logged) }
+        let is_sent = !matches!(outcome, Outcome::Blocked(..));
+        let copied = trip.is_copied.filter(|_| is_sent);
+        Sent { outcome, frame: out, logged: Some(trip.is_logged), copied }
     }
+}
+
+/// Whether what a rule passes is sent elsewhere as well.
+fn is_copied(rule: &Rule) -> bool {
+    let is_it = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
+    is_it && rule.action == Action::Pass
 }
 
 /// Whether a frame has a tag of 802.1Q or 802.1ad.
@@ -406,11 +422,9 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
     let options = &rule.options;
     let scrub = options.scrub.unwrap_or_default();
     let kept = options.keep_state;
-    let is_dup = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
     [
         (scrub.reassemble_tcp, "`reassemble tcp`"),
         (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
-        (is_dup, "`dup-to`"),
         (
             matches!(options.divert, Some(Divert::Packet(_) | Divert::To(None, _))),
             "`divert-packet`",

@@ -11,11 +11,13 @@
  *
  * Pieces of a packet, which have no ports, are not put together: they are dropped.
  *
- * What has become IPv4 by `af-to`, and XDP has not sent, these programs send (family_skb.h).
+ * What has become IPv4 by `af-to`, and XDP has not sent, these programs send (family_skb.h). So
+ * they do what XDP has left to do otherwise (errand_skb.h).
  */
 #ifndef WEIR_FW_DIVERT_H
 #define WEIR_FW_DIVERT_H
 
+#include <weir/fw/errand_skb.h>
 #include <weir/fw/owner.h>
 #include <weir/fw/skb.h>
 
@@ -82,6 +84,7 @@ static __always_inline int weir_fw_divert_any(struct __sk_buff *skb, bool has_li
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_packet *p;
 	__u32 number;
+	int action;
 
 	weir_uses_arena();
 	if (skb->pkt_type == PACKET_LOOPBACK || !scratch)
@@ -89,6 +92,11 @@ static __always_inline int weir_fw_divert_any(struct __sk_buff *skb, bool has_li
 	if (weir_fw_changes_families() && skb->protocol == bpf_htons(WEIR_ETH_TYPE_IPV4) &&
 	    weir_family_may_send(skb, has_link))
 		return weir_family_send_skb(skb, &scratch->packet);
+	if (has_link) {
+		action = weir_errand_run(skb);
+		if (action != TCX_NEXT)
+			return action;
+	}
 	if (!weir_fw_has_gateways())
 		return TCX_NEXT;
 	p = weir_fw_begin_skb(skb, scratch, WEIR_FW_IN);

@@ -11,6 +11,7 @@
 #include <weir/fw/modulate.h>
 #include <weir/fw/reply_skb.h>
 #include <weir/fw/scrub.h>
+#include <weir/fw/ttl_skb.h>
 
 /* Whether a packet that leaves is one that has become of the other family where it came in. */
 static __always_inline bool weir_family_has_come(const struct weir_fw_packet *p,
@@ -71,23 +72,6 @@ __noinline int weir_family_skb(struct __sk_buff *skb, struct weir_fw_packet *p _
 	return TCX_NEXT;
 }
 
-/* Counts down the TTL of a packet of IPv4, and its checksum with it. */
-static __always_inline bool weir_family_count_down(struct __sk_buff *skb,
-						   const struct weir_fw_packet *p)
-{
-	__u32 at = p->l3_at + __builtin_offsetof(struct weir_ipv4, ttl);
-	__be16 from, to;
-
-	if (bpf_skb_load_bytes(skb, at, &from, sizeof(from)))
-		return false;
-	/* TTL and protocol are one word. */
-	to = from - bpf_htons(0x0100);
-	return !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0) &&
-	       !bpf_l3_csum_replace(skb,
-				    p->l3_at + __builtin_offsetof(struct weir_ipv4, checksum),
-				    from, to, sizeof(to));
-}
-
 /*
  * Sends a packet that has become IPv4: as the kernel would, which finds out its neighbour, but that
  * it asks nobody whose the source is. What it has no way for it gets as it is.
@@ -108,7 +92,7 @@ __noinline int weir_family_send_skb(struct __sk_buff *skb, struct weir_fw_packet
 	    BPF_FIB_LKUP_RET_SUCCESS)
 		return TCX_NEXT;
 	/* The kernel takes a link header off. */
-	if (!weir_family_count_down(skb, p) ||
+	if (!weir_ttl_step(skb, p, false) ||
 	    (!p->l3_at && bpf_skb_change_head(skb, sizeof(struct weir_eth), 0))) {
 		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
 		return TCX_DROP;

@@ -58,6 +58,38 @@ static __always_inline int weir_gateway_goes_out(struct weir_fw_packet *p,
 	return 0;
 }
 
+typedef struct weir_fw_gateways __weir_arena weir_gateways;
+
+/* Whose turn it is, of a pool that has a network. */
+static __always_inline __u64 weir_gateways_turn(const struct weir_fw_packet *p,
+						weir_gateways *pool)
+{
+	if (pool->choice == WEIR_FW_CHOICE_ROUND_ROBIN)
+		return __sync_fetch_and_add(&pool->turn, 1);
+	if (pool->choice == WEIR_FW_CHOICE_SOURCE_HASH)
+		return weir_pool_hash(p, pool->seed);
+	if (pool->choice == WEIR_FW_CHOICE_RANDOM)
+		return bpf_get_prandom_u32();
+	/* The last bits of the source: of a network with a few of them, whose size divides all. */
+	if (pool->choice == WEIR_FW_CHOICE_BITMASK)
+		return bpf_ntohl(p->src[p->family == WEIR_FW_INET ? 0 : 3]);
+	return 0;
+}
+
+/* The number of the gateway that a turn falls on. */
+static __always_inline __u32 weir_gateways_at(weir_gateways *pool, __u32 family, __u64 turn)
+{
+	__u32 last = (pool->count[family] - 1) & (WEIR_FW_POOL_GATEWAY_COUNT_MAX - 1);
+	struct weir_fw_share __weir_arena *share = pool->share[family];
+	__u32 left = (__u32)(turn % share[last].reach), before = 0, i;
+
+	for (i = 0; i < last && left >= share[i].reach && weir_fw_may_loop; i++)
+		before = share[i].reach;
+	share = &share[i & (WEIR_FW_POOL_GATEWAY_COUNT_MAX - 1)];
+	i = share->first + (left - before) % share->count;
+	return pool->number[family][i & (WEIR_FW_POOL_GATEWAY_COUNT_MAX - 1)];
+}
+
 /*
  * Chooses the gateway of a packet that a rule with `route-to` or `reply-to` passes, or its socket.
  * 0, or the reason of a drop + 1.
@@ -65,9 +97,8 @@ static __always_inline int weir_gateway_goes_out(struct weir_fw_packet *p,
 __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 				   struct weir_fw_decision *d __arg_nonnull)
 {
-	struct weir_fw_gateways __weir_arena *pool;
-	__u32 family = p->family & 1, count, at;
-	__u64 turn = 0;
+	__u32 family = p->family & 1, at;
+	weir_gateways *pool;
 
 	if (!d->rule_at)
 		return 0;
@@ -79,7 +110,6 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 	pool = weir_at(struct weir_fw_gateways, at);
 	if (pool->is_socket && !weir_gateway_is_for_socket(p, pool->is_reply))
 		return 0;
-	count = pool->count[family];
 	if (pool->table) {
 		/* What has no entry goes by the kernel's routes. */
 		d->gateway = weir_fw_typed_value(p, pool->table - 1, 1) >>
@@ -88,28 +118,22 @@ __noinline int weir_gateway_choose(struct weir_fw_packet *p __arg_nonnull,
 			return 0;
 		return weir_gateway_goes_out(p, d);
 	}
-	if (!count)
+	if (!pool->count[family])
 		return WEIR_DROP(MAP_FAILED);
-	if (pool->choice == WEIR_FW_CHOICE_ROUND_ROBIN)
-		turn = __sync_fetch_and_add(&pool->turn, 1);
-	else if (pool->choice == WEIR_FW_CHOICE_SOURCE_HASH)
-		turn = weir_pool_hash(p, pool->seed);
-	else if (pool->choice == WEIR_FW_CHOICE_RANDOM)
-		turn = bpf_get_prandom_u32();
-	turn = pool->number[family][turn % count & (WEIR_FW_POOL_GATEWAY_COUNT_MAX - 1)];
+	at = weir_gateways_at(pool, family, weir_gateways_turn(p, pool));
 	if (pool->is_reply) {
-		d->gateway_back = turn;
+		d->gateway_back = at;
 		return 0;
 	}
-	d->gateway = turn;
+	d->gateway = at;
 	return weir_gateway_goes_out(p, d);
 }
 
-/* What the kernel is asked of a packet's gateway: the way to its address, out of its interface. */
-static __always_inline __u32 weir_gateway_question(struct bpf_fib_lookup *f,
-						   const struct weir_fw_packet *p, __u32 ifindex)
+/* What the kernel is asked of a gateway: the way to its address, out of its interface. */
+static __always_inline __u32 weir_gateway_ask(struct bpf_fib_lookup *f,
+					      const struct weir_fw_packet *p,
+					      weir_gateway *gateway, __u32 ifindex)
 {
-	weir_gateway *gateway = weir_gateway_at(p->gateway);
 	__u32 slot = gateway->interface;
 
 	__builtin_memset(f, 0, sizeof(*f));
@@ -119,6 +143,13 @@ static __always_inline __u32 weir_gateway_question(struct bpf_fib_lookup *f,
 	else if (gateway->flags & WEIR_FW_GATEWAY_ADDRESS)
 		weir_copy_address(f->ipv6_dst, gateway->addr);
 	return slot ? BPF_FIB_LOOKUP_OUTPUT : 0;
+}
+
+/* The same of a packet's gateway. */
+static __always_inline __u32 weir_gateway_question(struct bpf_fib_lookup *f,
+						   const struct weir_fw_packet *p, __u32 ifindex)
+{
+	return weir_gateway_ask(f, p, weir_gateway_at(p->gateway), ifindex);
 }
 
 /*

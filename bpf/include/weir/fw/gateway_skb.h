@@ -9,10 +9,12 @@
 #ifndef WEIR_FW_GATEWAY_SKB_H
 #define WEIR_FW_GATEWAY_SKB_H
 
+#include <weir/fw/fragment.h>
 #include <weir/fw/gateway.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/reply_skb.h>
 #include <weir/fw/rewrite.h>
+#include <weir/fw/ttl_skb.h>
 
 /* Code of ICMP's unreachable (RFC 1191); ICMPv6 has a type for it. */
 #define WEIR_ICMP_NEEDS_FRAGMENT 4
@@ -168,10 +170,42 @@ __noinline int weir_gateway_send(struct __sk_buff *skb,
 	/* The kernel takes a link header off. */
 	if (!p->l3_at && bpf_skb_change_head(skb, sizeof(struct weir_eth), 0))
 		return TCX_DROP;
-	/* Without a program there nobody would take the mark off. */
-	if (weir_fw_interface(weir_fw_ifslot(ifindex))->flags & WEIR_FW_INTERFACE_EGRESS)
+	/* Without a program there nobody would take the mark off. What has come in is judged. */
+	if (p->direction == WEIR_FW_OUT &&
+	    weir_fw_interface(weir_fw_ifslot(ifindex))->flags & WEIR_FW_INTERFACE_EGRESS)
 		skb->mark = weir_fw_answer_mark();
 	return bpf_redirect_neigh(ifindex, &to, sizeof(to), 0);
+}
+
+/*
+ * Sends a packet that has come in on to its gateway, which no state keeps: as the kernel would, if
+ * the kernel forwards it at all. Where it leaves it is judged.
+ */
+__noinline int weir_gateway_pass_on(struct __sk_buff *skb,
+				    struct weir_fw_packet *p __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct bpf_fib_lookup *f;
+	int drop;
+
+	if (!scratch || skb->pkt_type != PACKET_HOST || p->ttl <= WEIR_FW_TTL_LAST ||
+	    weir_fw_is_martian(p))
+		return TCX_NEXT;
+	f = &scratch->fib;
+	__builtin_memset(f, 0, sizeof(*f));
+	weir_fw_fib_ask(f, p, skb->ifindex);
+	/* The MTU of that way is of no account. */
+	f->tot_len = 1;
+	if (bpf_fib_lookup(skb, f, sizeof(*f), BPF_FIB_LOOKUP_SKIP_NEIGH))
+		return TCX_NEXT;
+	drop = weir_gateway_admit(skb, p);
+	if (drop != TCX_NEXT)
+		return drop;
+	if (!weir_ttl_step(skb, p, false) || (skb->vlan_present && bpf_skb_vlan_pop(skb))) {
+		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
+		return TCX_DROP;
+	}
+	return weir_gateway_send(skb, p);
 }
 
 #endif /* WEIR_FW_GATEWAY_SKB_H */

@@ -58,7 +58,9 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_TYPED = 1 << 21, /* some rule asks a typed table */
 	WEIR_FW_IMAGE_FAMILIES = 1 << 22, /* some rule has `af-to` */
 	WEIR_FW_IMAGE_RATES = 1 << 23, /* some rule has `max-pkt-rate` */
-	WEIR_FW_IMAGE_SYSTEMS = 1 << 28, /* some rule asks for `os` */
+	WEIR_FW_IMAGE_COPIES = 1 << 24, /* some rule has `dup-to` */
+	WEIR_FW_IMAGE_ERRANDS = 1 << 25, /* or `route-to` without a state: errand.h */
+	WEIR_FW_IMAGE_SYSTEMS = 1 << 26, /* some rule asks for `os` */
 };
 
 struct weir_fw_image {
@@ -112,9 +114,11 @@ struct weir_fw_image {
 				 * WEIR_FW_IMAGE_TYPED */
 	__u32 rates_at;		/* struct weir_fw_rate[id_count], by rule id; there with
 				 * WEIR_FW_IMAGE_RATES */
-	__u32 unused[8];
+	__u32 copies_at;	/* __u32[id_count], by rule id: struct weir_fw_copy, 0: none; there
+				 * with WEIR_FW_IMAGE_COPIES */
 	__u32 systems_at;	/* struct weir_fw_systems (system.h); there with
 				 * WEIR_FW_IMAGE_SYSTEMS */
+	__u32 unused[7];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -253,7 +257,8 @@ enum weir_fw_answer {
 	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
 	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED |        \
-	 WEIR_DECISION_ADAPTIVE | WEIR_DECISION_RATED | WEIR_DECISION_PFLOW)
+	 WEIR_DECISION_ADAPTIVE | WEIR_DECISION_RATED | WEIR_DECISION_PFLOW |             \
+	 WEIR_DECISION_COPIED)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {
@@ -346,13 +351,21 @@ struct weir_fw_target {
 
 _Static_assert(sizeof(struct weir_fw_target) == 64, "a target is one line");
 
+/* A network of a pool of gateways. */
+struct weir_fw_share {
+	__u32 reach;		/* turns of it and of those before it */
+	__u8 first;		/* place of its first gateway in the pool */
+	__u8 count;		/* of its gateways, which have their turns one after another */
+	__u16 unused;
+};
+
 /*
  * The gateways of a rule with `route-to` or `reply-to`, or the socket of one with `divert-to` or
- * `divert-reply`: one line.
+ * `divert-reply`.
  */
 struct weir_fw_gateways {
 	__u8 number[WEIR_FW_FAMILY_COUNT][WEIR_FW_POOL_GATEWAY_COUNT_MAX];
-	__u8 count[WEIR_FW_FAMILY_COUNT];
+	__u8 count[WEIR_FW_FAMILY_COUNT]; /* networks */
 	__u8 is_reply;		/* of what comes back: `reply-to`, `divert-reply` */
 	__u8 choice;		/* WEIR_FW_CHOICE_* */
 	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
@@ -360,9 +373,19 @@ struct weir_fw_gateways {
 	__u32 is_socket;
 	__u32 table;		/* typed, with next hops: its index in the directory + 1; 0: none */
 	__u32 unused[2];
+	struct weir_fw_share share[WEIR_FW_FAMILY_COUNT][WEIR_FW_POOL_GATEWAY_COUNT_MAX];
 };
 
-_Static_assert(sizeof(struct weir_fw_gateways) == 64, "gateways of a rule are one line");
+_Static_assert(__builtin_offsetof(struct weir_fw_gateways, share) == 64 &&
+		       sizeof(struct weir_fw_gateways) % 64 == 0,
+	       "what a choice begins with is one line");
+
+/* To whom a rule with `dup-to` has packets copied, by family: one line. */
+struct weir_fw_copy {
+	struct weir_fw_gateway to[WEIR_FW_FAMILY_COUNT];
+};
+
+_Static_assert(sizeof(struct weir_fw_copy) == 64, "both are one line");
 
 /* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
 #define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)

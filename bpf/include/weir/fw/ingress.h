@@ -7,6 +7,7 @@
 
 #include <weir/fw/clock.h>
 #include <weir/fw/defer.h>
+#include <weir/fw/errand.h>
 #include <weir/fw/family_ingress.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/forward.h>
@@ -74,6 +75,8 @@ static __always_inline int weir_fw_to_kernel(struct xdp_md *ctx, const struct we
 	if (p->direction == WEIR_FW_IN)
 		weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->passed_packets++;
+	if (weir_errand_is_due(p))
+		weir_errand_leave(ctx, p);
 	return XDP_PASS;
 }
 
@@ -280,7 +283,11 @@ static __always_inline int weir_fw_gather(struct xdp_md *ctx, struct weir_fw_pac
 {
 	int fate = weir_fw_fragment_follow(p);
 
-	if (fate == WEIR_FRAGMENT_KERNEL && !weir_fw_translates() && !weir_fw_scrubs(p))
+	/* No state need have it. */
+	if (fate == WEIR_FRAGMENT_KERNEL && p->gateway)
+		p->flags |= WEIR_PACKET_ROUTED;
+	if (fate == WEIR_FRAGMENT_KERNEL && !weir_fw_translates() && !weir_fw_scrubs(p) &&
+	    !weir_fw_copies(p))
 		return weir_fw_to_kernel(ctx, p);
 	if (fate == WEIR_FRAGMENT_KERNEL) {
 		p->flags |= WEIR_PACKET_STAY | WEIR_PACKET_UNTRACKED;
@@ -506,19 +513,21 @@ static __always_inline int weir_fw_reroute(struct xdp_md *ctx, struct weir_fw_pa
 
 	if (weir_state_covers_out(p, hit))
 		weir_gateway_settle(p, hit);
-	if (p->gateway == before)
+	if (p->gateway == before && !scratch->copy_at)
 		return WEIR_FW_CONTINUE;
 	/* The device that has it cannot send it elsewhere any more. */
 	if (p->flags & WEIR_PACKET_SECOND)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
-	found = weir_fw_fib_gateway(ctx, p, &scratch->route);
+	found = scratch->copy_at ? WEIR_ROUTE_KERNEL_ONCE :
+				   weir_fw_fib_gateway(ctx, p, &scratch->route);
 	p->out_interface = scratch->route.interface;
 	if (found == WEIR_ROUTE_FORWARD)
 		return WEIR_FW_CONTINUE;
 	if (found == WEIR_ROUTE_BLACKHOLE)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
-	/* Where it leaves it is translated by its state. */
+	/* Where it leaves it is translated by its state, and asks for its gateway there. */
 	weir_fw_untranslate(p, &scratch->before);
+	p->gateway = before;
 	return weir_fw_to_kernel(ctx, p);
 }
 
@@ -530,6 +539,8 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	__u32 gateway;
 	int action;
 
+	if (weir_fw_copies(p))
+		weir_dup_settle(p, hit);
 	/* The kernel answers where the TTL ends, and knows IPv4 options and other MAC addresses. */
 	if (p->ttl <= WEIR_FW_TTL_LAST || p->flags & WEIR_PACKET_STAY ||
 	    (p->family == WEIR_FW_INET && p->flags & WEIR_PACKET_OPTIONS) ||
@@ -611,6 +622,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 	}
 	weir_fw_hit_none(hit);
 	scratch->scrub[0] = 0;
+	scratch->copy_at = 0;
 	if (is_filtered) {
 		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		if (p->flags & WEIR_PACKET_FRAGMENT && !is_skipped) {

@@ -101,7 +101,8 @@ __noinline __u32 weir_bucket_add_half(const struct weir_fw_packet *p __arg_nonnu
 	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
 	control |= WEIR_STATE_DIRTY | (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A);
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
-	if (d->flags & (WEIR_DECISION_LOG_ALL | WEIR_DECISION_COUNTED | WEIR_DECISION_RATED))
+	if (d->flags & (WEIR_DECISION_LOG_ALL | WEIR_DECISION_COUNTED | WEIR_DECISION_RATED |
+			WEIR_DECISION_COPIED))
 		control |= WEIR_STATE_WATCHED;
 	if (d->scrub & ~WEIR_SCRUB_SYNS)
 		control |= WEIR_STATE_SCRUB;

@@ -5,6 +5,7 @@
 #ifndef WEIR_FW_JUDGE_H
 #define WEIR_FW_JUDGE_H
 
+#include <weir/fw/dup.h>
 #include <weir/fw/gateway.h>
 #include <weir/fw/os.h>
 #include <weir/fw/owner.h>
@@ -82,9 +83,11 @@ static __always_inline void weir_fw_apply_state(const struct weir_fw_packet *p,
 {
 	__u32 half = weir_fw_half(p, hit);
 
-	if (hit->flags & WEIR_HIT_WATCHED)
+	if (hit->flags & WEIR_HIT_WATCHED) {
 		weir_counted_packet(p, hit->rule[half & 1],
 				    hit->reverse & 1 ? WEIR_COUNTED_REVERSE : 0);
+		weir_dup_by(p, hit->rule[half & 1]);
+	}
 	weir_fw_scrub_by_state(hit, half);
 }
 
@@ -233,13 +236,13 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 
 /*
  * Whether a packet's state is looked for. A piece of a packet that none would know follows its
- * first one, but that may be translated, or changed by its state.
+ * first one, but that may be translated, changed or copied by its state.
  */
 static __always_inline bool weir_fw_is_looked_up(const struct weir_fw_packet *p)
 {
 	return !(p->flags & WEIR_PACKET_UNTRACKED) ||
 	       (p->flags & WEIR_PACKET_FOLLOWS &&
-		(weir_fw_translates() || weir_fw_scrubs_states()));
+		(weir_fw_translates() || weir_fw_scrubs_states() || weir_fw_copies(p)));
 }
 
 /* Fragments without ports, and errors about other flows, make no state. */
@@ -364,6 +367,7 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 	scratch->scrub[0] = weir_scrub_join(scratch->scrub[0], d->scrub);
 	if (d->routing_table)
 		p->routing_table = d->routing_table;
+	weir_dup_by(p, d->rule);
 	/* What makes no state goes there all the same. */
 	if (d->gateway && !weir_fw_makes_state(p, d)) {
 		p->gateway = d->gateway;

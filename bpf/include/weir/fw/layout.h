@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 21,
+	WEIR_FW_LAYOUT_VERSION = 22,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -229,6 +229,14 @@ struct weir_stage_note {
 	__u32 next_hop;		/* index of the way that its destination has */
 	__u32 generation;	/* of that way */
 	__u32 unused;
+};
+
+/* What goes before a frame from XDP to the kernel: errand.h. */
+struct weir_fw_errand {
+	__u32 magic;		/* WEIR_FW_MAGIC */
+	__u32 secret;		/* that nobody else knows */
+	__u32 copy_at;		/* struct weir_fw_copy, from the arena's start; 0: none */
+	__u32 gateway;		/* number of the one that it goes to; 0: none */
 };
 
 /* ---- states ---- */
@@ -591,6 +599,8 @@ struct weir_fw_table_counters {
 	__u64 sync_lost;	/* ends of states that were sent, without room in the ring */
 	__u64 deferred;		/* answers that waited for their states */
 	__u64 defer_lost;	/* those that would have, without room for them */
+	__u64 copies;		/* of `dup-to` */
+	__u64 copies_lost;	/* that could not be sent */
 };
 
 struct weir_fw_cpu {

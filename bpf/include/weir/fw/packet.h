@@ -126,6 +126,7 @@ enum weir_decision_flag {
 	WEIR_DECISION_PFLOW = 1 << 18,	     /* the end of its states is told: event.h */
 	WEIR_DECISION_RATED = 1 << 19,	     /* `max-pkt-rate`: bound.h */
 	WEIR_DECISION_ONCE = 1 << 20,	     /* of a rule: it matches one packet */
+	WEIR_DECISION_COPIED = 1 << 21,	     /* `dup-to`: dup.h */
 };
 
 struct weir_fw_decision {

@@ -34,9 +34,17 @@ static __always_inline __u32 weir_fw_answer_mark(void)
 	return (__u32)(weir_fw_seed[7] >> 32) | 1;
 }
 
-/* Whether a packet is an answer. It loses the mark where it leaves. */
+/* The mark of copies (dup_skb.h). */
+static __always_inline __u32 weir_fw_copy_mark(void)
+{
+	return weir_fw_answer_mark() ^ 2;
+}
+
+/* Whether a packet is an answer, which loses the mark where it leaves, or a copy. */
 static __always_inline bool weir_fw_is_answer(struct __sk_buff *skb, bool is_leaving)
 {
+	if (skb->mark == weir_fw_copy_mark())
+		return true;
 	if (skb->mark != weir_fw_answer_mark())
 		return false;
 	if (is_leaving)

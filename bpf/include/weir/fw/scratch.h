@@ -73,6 +73,7 @@ struct weir_fw_scratch {
 	__u64 answer[WEIR_FW_SCRATCH_ANSWER_BYTES / 8]; /* to a packet of the kernel's */
 	__u64 ended[WEIR_FW_SCRATCH_ENDED]; /* hashes of the wire keys of records that ended */
 	__u32 ended_count;
+	__u32 copy_at;		/* of the packet where it is: dup.h; 0: it is sent once */
 	__u32 mac[3];		/* addresses that such an answer goes by */
 	struct weir_fw_syn syn;	/* whose system rules ask for */
 };

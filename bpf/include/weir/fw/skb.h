@@ -12,6 +12,8 @@
 #define WEIR_FW_SKB_H
 
 #include <weir/fw/clock.h>
+#include <weir/fw/dup_skb.h>
+#include <weir/fw/errand.h>
 #include <weir/fw/error.h>
 #include <weir/fw/family_skb.h>
 #include <weir/fw/fib.h>
@@ -193,6 +195,7 @@ static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff
 	p->ruleset = weir_fw_control()->active;
 	weir_fw_hit_none(&scratch->hit);
 	scratch->scrub[0] = 0;
+	scratch->copy_at = 0;
 	weir_modulate_none(scratch);
 	return p;
 }
@@ -348,6 +351,11 @@ static __always_inline int weir_fw_judge_skb(struct __sk_buff *skb, struct weir_
 		return TCX_DROP;
 	}
 	weir_fw_count(p, slot, direction, WEIR_FW_PASS);
+	if (scratch->copy_at && weir_dup_send(skb, p, scratch->copy_at))
+		return weir_dup_fails(p);
+	if (direction == WEIR_FW_IN && p->gateway && weir_errand_is_due(p) &&
+	    p->flags & (WEIR_PACKET_ROUTED | WEIR_PACKET_FOLLOWS))
+		return weir_gateway_pass_on(skb, p);
 	if (direction == WEIR_FW_OUT)
 		weir_queue_skb(skb, p, hit, slot);
 	if (direction == WEIR_FW_OUT && p->gateway)

@@ -7,6 +7,7 @@ use weir_rules::value::{BlockReturn, Flush, KeepState, SourceTrack, StateOptions
 
 use super::criteria::Names;
 use super::known::Known;
+use super::spread::copies;
 use crate::image::{self, RuleKind, decision};
 use crate::timeouts::PROFILE_TIMEOUTS;
 
@@ -45,6 +46,7 @@ impl Names<'_> {
         }
         action.decision |= if options.allow_opts { decision::ALLOW_OPTIONS } else { 0 };
         action.decision |= if options.once { decision::ONCE } else { 0 };
+        action.decision |= if copies(rule) { decision::COPIED } else { 0 };
         action.decision |= if options.max_pkt_rate.is_some() { decision::RATED } else { 0 };
         if let (Action::Block(policy), None) = (rule.action, &rule.anchor) {
             answers(policy, &mut action);

@@ -2,32 +2,24 @@
 //! that a rule takes one of them from, as `struct weir_fw_gateways`. So it is with the sockets of
 //! `divert-to` and `divert-reply`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{self, POOL_GATEWAY_COUNT_MAX, gateway as field, gateway_flags};
-use weir_rules::evaluate::source_hash_seed;
-use weir_rules::ir::{Action, Address, Pool, PoolHost, Route, Rule};
+use weir_rules::evaluate::{Evaluator, RuleRef, source_hash_seed};
+use weir_rules::ir::{Action, Pool, Route, Rule};
 use weir_rules::value::{Divert, PoolKind, RouteKind};
 
 use super::known::{Gateway, Known};
 use super::numbers::Exhausted;
+use super::spread::{self, Network, TooMany, copies};
 use super::{Builder, Input, Refused, Slot, refused, typed};
-use crate::image::{Bytes, Choice, Gateways};
+use crate::image::{self, Bytes, Choice, Gateways, Shares, decision};
 
 /// Gateways that states can keep, those of earlier rulesets that have states included.
 const GATEWAY_COUNT_MAX: usize = layout::GATEWAY_COUNT_MAX as usize;
 /// Different pools of one image.
 const POOL_COUNT_MAX: usize = u8::MAX as usize;
-
-fn gateway(host: &PoolHost) -> Gateway {
-    let address = match host.address {
-        Some(Address::Network(address, _)) => Some(address),
-        // Refused before.
-        _ => None,
-    };
-    Gateway { interface: host.interface.as_ref().map(ToString::to_string), address, socket: None }
-}
 
 /// The socket of a rule with `divert-to` or `divert-reply`.
 fn socket(divert: Divert) -> Gateway {
@@ -41,24 +33,47 @@ fn socket(divert: Divert) -> Gateway {
 
 /// Whether a rule sends packets anywhere: what is blocked goes nowhere.
 fn routes(rule: &Rule) -> bool {
-    (rule.route.is_some() || rule.options.divert.is_some()) && rule.action == Action::Pass
+    let is_sent = rule.route.is_some() && !copies(rule);
+    (is_sent || rule.options.divert.is_some()) && rule.action == Action::Pass
 }
 
-fn gateways(rule: &Rule) -> impl Iterator<Item = Gateway> {
-    let hosts = rule.route.iter().flat_map(|route| &route.pool.hosts);
-    // Next hops of a typed table are given by that.
-    let hosts = hosts.filter(|host| !matches!(host.address, Some(Address::Table(_))));
-    hosts.map(gateway).chain(rule.options.divert.map(socket))
+/// Whether a rule chooses a gateway for packets that make no state.
+pub(super) fn is_stateless(action: &image::Rule) -> bool {
+    action.gateways != 0 && action.decision & decision::KEEP_STATE == 0
+}
+
+/// What a rule sends packets to, but for the next hops of a typed table, by family.
+fn networks(
+    evaluator: &Evaluator<'_>,
+    rule: &Rule,
+    anchor: &str,
+) -> Result<[Vec<Network>; 2], Refused> {
+    if let Some(divert) = rule.options.divert {
+        let socket = socket(divert);
+        let of_family = |is_ipv6: bool| {
+            let is_it = socket.address.is_none_or(|address| address.is_ipv6() == is_ipv6);
+            is_it.then(|| Network { gateways: vec![socket.clone()], weight: 1 })
+        };
+        return Ok([false, true].map(|is_ipv6| of_family(is_ipv6).into_iter().collect()));
+    }
+    let Some(route) = rule.route.as_deref() else { return Ok([Vec::new(), Vec::new()]) };
+    let found = spread::of_pool(evaluator, &route.pool, anchor, GATEWAY_COUNT_MAX);
+    found.map_err(|TooMany(count)| {
+        let message = format!(
+            "a pool of {count} gateways: states keep at most {GATEWAY_COUNT_MAX} different ones"
+        );
+        refused(rule.span, message)
+    })
 }
 
 /// A link-local address without its interface.
-fn without_link(rule: &Rule) -> Option<IpAddr> {
-    gateways(rule).find_map(|gateway| match gateway {
+fn without_link(gateway: &Gateway) -> Option<IpAddr> {
+    match gateway {
         Gateway { interface: None, address: Some(IpAddr::V6(address)), socket: None } => {
-            address.is_unicast_link_local().then_some(address.into())
+            address.is_unicast_link_local().then_some((*address).into())
         }
         _ => None,
-    })
+    }
 }
 
 /// The numbers of the gateways that rules name.
@@ -66,24 +81,31 @@ pub(super) fn numbers(
     input: &Input<'_>,
     known: &mut Known,
 ) -> Result<HashMap<Gateway, u16>, Refused> {
-    let rules = || input.evaluator.rules().filter(|rule| routes(rule));
-    let mut given: BTreeSet<Gateway> = rules().flat_map(gateways).collect();
-    given.append(&mut typed::gateways_of(input));
-    if let Some((address, rule)) = rules().find_map(|rule| Some((without_link(rule)?, rule))) {
-        let message = format!(
-            "`{address}` may be on every link: name its interface, as `{address}%em0`, or in \
-             FreeBSD's words `(em0 {address})`"
-        );
-        return Err(refused(rule.span, message));
+    let mut given = typed::gateways_of(input);
+    let mut first = None;
+    for RuleRef { rule, anchor, .. } in input.evaluator.rule_refs() {
+        if !routes(rule) {
+            continue;
+        }
+        first = first.or(Some(rule.span));
+        for gateway in networks(input.evaluator, rule, anchor)?.into_iter().flatten() {
+            given.extend(gateway.gateways);
+        }
+        if let Some(address) = given.iter().find_map(without_link) {
+            let message = format!(
+                "`{address}` may be on every link: name its interface, as `{address}%em0`, or in \
+                 FreeBSD's words `(em0 {address})`"
+            );
+            return Err(refused(rule.span, message));
+        }
     }
     let assigned = known.gateways.assign(&given, GATEWAY_COUNT_MAX);
     assigned.map_err(|Exhausted { given_count, held_count }| {
-        let span = rules().next().map(|rule| rule.span);
         let message = format!(
             "states keep at most {GATEWAY_COUNT_MAX} different gateways and sockets, and rules \
              have {given_count}, besides {held_count} of earlier rulesets that states still have"
         );
-        refused(span.unwrap_or_default(), message)
+        refused(first.unwrap_or_default(), message)
     })
 }
 
@@ -101,7 +123,7 @@ pub(super) fn numbered(known: &Known, slots: &[Slot]) -> Vec<Numbered> {
         .collect()
 }
 
-fn line(of: &Gateway, slots: &[Slot]) -> [u8; field::SIZE_BYTES as usize] {
+pub(super) fn line(of: &Gateway, slots: &[Slot]) -> [u8; field::SIZE_BYTES as usize] {
     let mut line = Bytes::<{ field::SIZE_BYTES as usize }>::new();
     let mut flags = if of.address.is_some() { gateway_flags::ADDRESS } else { 0 };
     match of.address {
@@ -129,7 +151,9 @@ fn choice(pool: &Pool) -> Choice {
         Some(PoolKind::RoundRobin | PoolKind::Random) if pool.sticky => Choice::SourceHash,
         Some(PoolKind::Random) => Choice::Random,
         Some(PoolKind::RoundRobin) => Choice::RoundRobin,
-        None | Some(PoolKind::Bitmask | PoolKind::LeastStates) => Choice::First,
+        Some(PoolKind::Bitmask) => Choice::Bitmask,
+        // `least-states` is refused before.
+        None | Some(PoolKind::LeastStates) => Choice::First,
     }
 }
 
@@ -162,15 +186,17 @@ impl Builder<'_> {
             },
         };
         pool.table = table;
-        for gateway in gateways(rule) {
-            let number = self.gateway_numbers.get(&gateway).copied().unwrap_or(0);
-            let number = u8::try_from(number).unwrap_or(0);
-            let of_family =
-                |is_ipv6: bool| gateway.address.is_none_or(|it| it.is_ipv6() == is_ipv6);
-            for (family, numbers) in pool.numbers.iter_mut().enumerate() {
-                if of_family(family == 1) {
-                    numbers.push(number);
-                }
+        for name in spread::tables_of(rule).filter(|_| table == 0) {
+            self.names.named_table(anchor, name);
+        }
+        let found = networks(self.names.evaluator, rule, anchor)?;
+        for (family, networks) in pool.families.iter_mut().zip(found) {
+            for network in networks {
+                let number = |gateway: &Gateway| {
+                    let number = self.gateway_numbers.get(gateway).copied().unwrap_or(0);
+                    u8::try_from(number).unwrap_or(0)
+                };
+                family.add(network.gateways.iter().map(number), network.weight);
             }
         }
         // Whose turn it is each rule counts for itself.
@@ -180,8 +206,8 @@ impl Builder<'_> {
         if at == self.gateways.len() {
             self.gateways.push(pool);
         }
-        let is_long = |numbers: &Vec<u8>| numbers.len() > POOL_GATEWAY_COUNT_MAX as usize;
-        if at >= POOL_COUNT_MAX || self.gateways[at].numbers.iter().any(is_long) {
+        let is_long = |family: &Shares| family.numbers.len() > POOL_GATEWAY_COUNT_MAX as usize;
+        if at >= POOL_COUNT_MAX || self.gateways[at].families.iter().any(is_long) {
             let message = format!(
                 "the data path takes at most {POOL_COUNT_MAX} different pools of gateways, of at \
                  most {POOL_GATEWAY_COUNT_MAX} gateways each"

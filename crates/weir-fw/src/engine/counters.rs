@@ -68,6 +68,10 @@ pub struct TableTotals {
     pub deferred_packets: u64,
     /// Those that would have, and found no room.
     pub defer_lost_packets: u64,
+    /// Packets that `dup-to` has sent elsewhere as well.
+    pub copied_packets: u64,
+    /// Those that it could not.
+    pub copy_lost_packets: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
     pub limits: [u64; limit::COUNT],
 }
@@ -196,6 +200,8 @@ impl TableTotals {
             (&mut self.sync_lost_count, table::SYNC_LOST),
             (&mut self.deferred_packets, table::DEFERRED),
             (&mut self.defer_lost_packets, table::DEFER_LOST),
+            (&mut self.copied_packets, table::COPIES),
+            (&mut self.copy_lost_packets, table::COPIES_LOST),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
         all

@@ -5,9 +5,10 @@
 //!
 //! The same program sends what `af-to` has made packets of IPv4 and XDP cannot send, because the
 //! kernel takes none from an address of its box (`family_skb.h`): it is there as long as a state
-//! may be of two families.
+//! may be of two families. So it is as long as rules leave it something to do (`errand.h`): copies,
+//! and packets that go to gateways without a state.
 
-use weir_bpf::firewall::layout::{CONTROL_FAMILIES, SOCKET_MARK, control, image_flags};
+use weir_bpf::firewall::layout::{CONTROL_FAMILIES, SOCKET_MARK, control, image, image_flags};
 use weir_net::Netlink;
 
 use super::{Engine, Refused};
@@ -27,9 +28,14 @@ fn changes_families(compiled: &Compiled) -> bool {
     compiled.flags() & image_flags::FAMILIES != 0
 }
 
+/// Whether XDP leaves something to do for packets of a rule.
+fn has_errands(compiled: &Compiled) -> bool {
+    compiled.flags() & image_flags::ERRANDS != 0
+}
+
 impl Engine {
     /// Makes everything ready before a ruleset is in effect; nothing if it does not divert, nor
-    /// changes families.
+    /// changes families, nor leaves anything to do.
     ///
     /// # Errors
     ///
@@ -40,7 +46,8 @@ impl Engine {
             let netlink = Netlink::open().map_err(Refused::because)?;
             netlink.take_marked(SOCKET_MARK, RULE_PRIORITY).map_err(Refused::because)?;
         }
-        if has_sockets || changes_families(compiled) || self.may_change_families() {
+        let is_by_rules = has_sockets || changes_families(compiled) || has_errands(compiled);
+        if is_by_rules || self.may_change_families() || self.may_have_errands() {
             self.interfaces.attach_divert(&self.firewall).map_err(Refused)?;
         }
         Ok(())
@@ -57,16 +64,23 @@ impl Engine {
     /// The same of a ruleset that is not to run after all.
     pub(super) fn abandon_divert(&mut self, compiled: &Compiled) {
         self.cease_to_divert(&compiled.known);
-        if changes_families(compiled) {
+        if changes_families(compiled) || has_errands(compiled) {
             self.detach_idle_divert();
         }
     }
 
     /// Takes the program off if nothing needs it.
     pub(super) fn detach_idle_divert(&self) {
-        if !diverts(&self.known) && !self.may_change_families() {
+        if !diverts(&self.known) && !self.may_change_families() && !self.may_have_errands() {
             self.interfaces.detach_divert(&self.firewall);
         }
+    }
+
+    /// Whether XDP leaves something to do for packets of the ruleset that runs.
+    pub(super) fn may_have_errands(&self) -> bool {
+        let arena = self.firewall.arena();
+        let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
+        flags & image_flags::ERRANDS != 0
     }
 
     /// Whether a state may be of two families.

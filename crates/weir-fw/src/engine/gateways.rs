@@ -1,4 +1,5 @@
-//! Keeps the gateways that rules name, and those of states, in the kernel's table of neighbours.
+//! Keeps the gateways that rules name, those of copies too, and those of states, in the kernel's
+//! table of neighbours.
 //!
 //! The data path sends only to neighbours that the kernel knows. It would ask for a gateway with
 //! the first packet that is on its way there, but that packet waits first for the gateway of the
@@ -13,11 +14,12 @@ use crate::compile::known::Gateway;
 impl Engine {
     /// Has the kernel ask who has the addresses of gateways. It does not wait for answers.
     pub(crate) fn ask_gateways(&self) {
-        if !self.known.gateways.is_any() {
+        if !self.known.gateways.is_any() && self.copied_to.is_empty() {
             return;
         }
         let Ok(netlink) = Netlink::open() else { return };
-        for Gateway { interface, address, socket } in self.known.gateways.held.iter().flatten() {
+        let held = self.known.gateways.held.iter().flatten();
+        for Gateway { interface, address, socket } in held.chain(&self.copied_to) {
             let Some(address) = address.filter(|_| socket.is_none()) else { continue };
             let interface = interface.as_deref().or_else(|| interface_to(address, &self.facts));
             if let Some(interface) = interface {

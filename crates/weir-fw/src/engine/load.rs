@@ -20,7 +20,7 @@ use super::tables::{self, Tables};
 use super::typed::TypedTables;
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::known::{Known, TAG_COUNT_MAX};
-use crate::compile::{self, Compiled, Input, translation};
+use crate::compile::{self, Compiled, Input, spread, translation};
 use crate::image::{Settings, image_flags};
 use crate::install::Prepared;
 use crate::protocol::{Load, LoadParts};
@@ -292,7 +292,9 @@ impl Engine {
         let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &next.facts);
         let mut evaluator = evaluator.map_err(Refused::because)?;
         // Pools are compiled with what their tables hold now.
-        for (anchor, name) in translation::pool_tables(&evaluator) {
+        let mut pools = translation::pool_tables(&evaluator);
+        pools.append(&mut spread::pool_tables(&evaluator));
+        for (anchor, name) in pools {
             let entries = next.tables.entries(&anchor, &name);
             evaluator.tables.set(&anchor, &name, Table::new(entries.iter()));
         }
@@ -380,6 +382,8 @@ impl Engine {
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let translates = compiled.flags() & image_flags::TRANSLATES != 0;
         let has_gateways = compiled.flags() & image_flags::GATEWAYS != 0;
+        let had_errands = self.may_have_errands();
+        self.copied_to = compiled.copied_to().to_vec();
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         let known = known.map_err(Refused::because)?;
         let before = std::mem::replace(&mut self.known, known);
@@ -405,6 +409,9 @@ impl Engine {
         super::renew_next_hops(&self.firewall);
         self.ask_gateways();
         self.cease_to_divert(&before);
+        if had_errands {
+            self.detach_idle_divert();
+        }
         warnings.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
         warnings.append(&mut self.interfaces.warnings(&coverage, is_all));

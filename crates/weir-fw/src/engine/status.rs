@@ -182,6 +182,8 @@ impl Engine {
             "deferred_packets": table.deferred_packets,
             "defer_lost_packets": table.defer_lost_packets,
             "uncounted_packets": table.uncounted_count,
+            "copied_packets": table.copied_packets,
+            "copy_lost_packets": table.copy_lost_packets,
         });
         if let Some(rules) = rules {
             value["rules"] = Value::Array(rules);

@@ -12,7 +12,7 @@ use weir_rules::value::Text;
 
 use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
-use crate::compile::{CountedTables, TableName, translation};
+use crate::compile::{CountedTables, TableName, spread, translation};
 use crate::install::Contents;
 use crate::protocol::TableAction;
 use crate::show::tables as shown;
@@ -393,13 +393,17 @@ impl Engine {
         let files = std::iter::once(&self.main).chain(&self.anchors);
         let loaded = files.clone().flat_map(|source| &source.anchors).map(|found| &found.ruleset);
         let mut rulesets = files.map(|source| &source.ruleset).chain(loaded);
-        if !rulesets.any(|ruleset| translation::takes_from(ruleset, name)) {
+        let takes =
+            |ruleset| translation::takes_from(ruleset, name) || spread::takes_from(ruleset, name);
+        if !rulesets.any(takes) {
             return false;
         }
         let anchors = loaded_anchors(&self.main, &self.anchors);
         // What runs has been evaluated before.
         Evaluator::new(&self.main.ruleset, &anchors, &self.facts).is_ok_and(|evaluator| {
-            translation::pool_tables(&evaluator).contains(&(anchor.into(), name.into()))
+            let key = (anchor.into(), name.into());
+            translation::pool_tables(&evaluator).contains(&key)
+                || spread::pool_tables(&evaluator).contains(&key)
         })
     }
 

@@ -1,7 +1,6 @@
 //! What of `route-to`, `divert-to` and their like is refused.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Rule};
 use weir_rules::value::{Direction, Divert, PoolKind, RouteKind, Text};
@@ -11,18 +10,16 @@ use super::{Refusal, refusal_of_unresolved};
 /// The first thing of a rule's route that the data path has not.
 pub(super) fn refusal_of(rule: &Rule, typed: &HashSet<Text>) -> Option<Refusal> {
     let route = rule.route.as_deref()?;
-    if route.kind == RouteKind::DupTo {
-        return Some(Refusal::DupTo);
-    }
     let mut addresses = route.pool.hosts.iter().filter_map(|host| host.address.as_ref());
     let unresolved = addresses.find_map(refusal_of_unresolved);
     if unresolved.is_some() {
         return unresolved;
     }
     if !is_plain(&route.pool, typed) {
-        return Some(Refusal::RoutePool);
+        return Some(Refusal::Gateway);
     }
-    (rule.action == Action::Pass && !rule.keeps_state()).then_some(Refusal::RouteStateless)
+    let is_stateless = rule.action == Action::Pass && !rule.keeps_state();
+    (is_stateless && route.kind == RouteKind::ReplyTo).then_some(Refusal::Gateway)
 }
 
 /// What of `divert-to` and its like the data path has not.
@@ -38,7 +35,8 @@ pub(super) fn refusal_of_divert(rule: &Rule) -> Option<Refusal> {
     is_else.then_some(Refusal::DivertElse)
 }
 
-/// Whether a pool is one that the data path takes: of addresses, or an interface alone.
+/// Whether a pool is one that the data path takes: of addresses, or an interface or a typed table
+/// alone.
 fn is_plain(pool: &Pool, typed: &HashSet<Text>) -> bool {
     // Of a typed table the compiler says more.
     if let [PoolHost { address: Some(Address::Table(name)), interface: None, weight: None }] =
@@ -47,13 +45,12 @@ fn is_plain(pool: &Pool, typed: &HashSet<Text>) -> bool {
     {
         return true;
     }
-    let is_host = |host: &PoolHost| match host.address {
-        Some(Address::Network(IpAddr::V4(_), bits)) => bits == 32,
-        Some(Address::Network(IpAddr::V6(_), bits)) => bits == 128,
-        _ => false,
+    let is_addresses = |host: &PoolHost| match &host.address {
+        Some(Address::Table(name)) => !typed.contains(name),
+        Some(_) => true,
+        None => false,
     };
-    let has_weight = pool.hosts.iter().any(|host| host.weight.is_some());
     let is_alone = pool.hosts.len() == 1 && pool.hosts[0].address.is_none();
     let is_choice = !matches!(pool.kind, Some(PoolKind::LeastStates));
-    is_choice && !has_weight && (is_alone || pool.hosts.iter().all(is_host))
+    is_choice && (is_alone || pool.hosts.iter().all(is_addresses))
 }

@@ -27,9 +27,9 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (AfToNothing, OpenBsd, "pass in inet af-to inet6 from 2001:db8::1"),
         (NatIn, OpenBsd, "pass in on em0 inet nat-to 192.0.2.1"),
         (NatIn, OpenBsd, "pass out on em0 inet proto tcp to port 80 rdr-to 192.0.2.1"),
-        (DupTo, FreeBsd, "pass in on em0 dup-to (em1 198.51.100.2)"),
-        (RouteStateless, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2) no state"),
-        (RoutePool, FreeBsd, "pass in on em0 route-to (em1 198.51.100.0/30)"),
+        (Gateway, FreeBsd, "pass in on em0 reply-to (em1 198.51.100.2) no state"),
+        (Gateway, OpenBsd, "pass in on em0 inet route-to 192.0.2.0/30 least-states"),
+        (Gateway, FreeBsd, "pass in on em0 route-to { em1, (em2 198.51.100.2) }"),
         (Ether, FreeBsd, "ether block in on em0"),
         (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
         (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
@@ -170,7 +170,6 @@ const AS_PF: &[Refusal] =
 /// Lines of the document with more than one refusal: what is refused for like reasons.
 const TOGETHER: &[&[Refusal]] = &[
     &[Refusal::AfTo, Refusal::AfToPool, Refusal::AfToNothing],
-    &[Refusal::RouteStateless, Refusal::RoutePool, Refusal::DupTo],
     &[Refusal::Dummynet, Refusal::SetDelay],
     &[Refusal::OsProxy, Refusal::ScrubOs],
     &[Refusal::Rdomain, Refusal::RoutingTable, Refusal::RouteLabel],

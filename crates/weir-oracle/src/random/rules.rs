@@ -134,6 +134,12 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         }
         text.push_str(&translation::lists(draw, features));
     }
+    if gateways {
+        text.push_str(match dialect {
+            Some(Dialect::OpenBsd) => "table <gates> { 192.0.2.77, 10.2.0.77, 2001:db8:22::77 }\n",
+            _ => "table <gates> { 10.2.0.77, 10.2.0.78, 2001:db8:22::77 }\n",
+        });
+    }
     // What is blocked is not translated.
     match draw.below(4) {
         0 => {}
@@ -300,8 +306,9 @@ fn rule(draw: &mut Draw, features: &Features, body: Body) -> String {
         && family != 0
         && !direction.is_empty()
         && draw.happens(40);
-    // What goes to a gateway or a socket makes a state.
-    let no_state = features.no_state && !has_gateway && !has_socket;
+    // Answers to a gateway, what keeps to one, and what goes to a socket, make a state.
+    let is_kept = gateway.starts_with("reply-to") || gateway.ends_with("sticky-address");
+    let no_state = features.no_state && !is_kept && !has_socket;
     let features = Features { no_state, ..*features };
     let criteria = Criteria { action, direction, proto };
     options(draw, &features, criteria, &mut words);
@@ -318,14 +325,45 @@ fn rule(draw: &mut Draw, features: &Features, body: Body) -> String {
     words.text
 }
 
-/// `route-to` or `reply-to`, as one of the dialects has it.
+/// `route-to`, `reply-to` or `dup-to`, as one of the dialects has it.
 fn gateway(draw: &mut Draw, family: u8, is_openbsd: bool) -> String {
-    let word = draw.pick(&["route-to", "route-to", "reply-to"]);
+    let word = draw.pick(&["route-to", "route-to", "reply-to", "dup-to"]);
+    if word != "dup-to" && draw.happens(30) {
+        return format!("{word} {}", gateways(draw, family, is_openbsd));
+    }
     let (interface, address) = draw.pick(if family == 6 { GATEWAYS6 } else { GATEWAYS4 });
     if is_openbsd {
         return format!("{word} {address}");
     }
     format!("{word} ({interface} {address})")
+}
+
+/// A pool of them. What is drawn at random no two devices draw alike.
+fn gateways(draw: &mut Draw, family: u8, is_openbsd: bool) -> &'static str {
+    draw.pick(match (family, is_openbsd) {
+        (6, false) => &[
+            "{ (em1 2001:db8:1::77), (em2 2001:db8:22::77) } round-robin",
+            "(em2 <gates>)",
+            "(em1 2001:db8:1::76/127) source-hash",
+        ],
+        (_, false) => &[
+            "{ (em1 192.0.2.76/31), (em2 10.2.0.77) } round-robin",
+            "{ (em1 192.0.2.77), (em2 10.2.0.77) } round-robin sticky-address",
+            "(em2 <gates>)",
+            "(em1 192.0.2.76/31) bitmask",
+        ],
+        (6, true) => &[
+            "{ 2001:db8:1::77 weight 2, 2001:db8:22::77 } round-robin",
+            "<gates> source-hash",
+            "<gates> round-robin",
+        ],
+        (_, true) => &[
+            "{ 192.0.2.77 weight 2, 10.2.0.77 weight 3 } round-robin",
+            "<gates> source-hash",
+            "<gates> round-robin sticky-address",
+            "<gates>",
+        ],
+    })
 }
 
 #[derive(Clone, Copy)]

@@ -67,6 +67,10 @@ pub(super) struct Trip<'a> {
     /// The frame in that.
     changed: Option<Vec<u8>>,
     pub(super) is_logged: bool,
+    /// It is sent elsewhere as well, where it was judged last; `None`: a fragment that was not.
+    pub(super) is_copied: Option<bool>,
+    /// Where it was judged last, a state covers it by now.
+    is_met: bool,
 }
 
 type Stage = Result<(), Outcome>;
@@ -114,6 +118,8 @@ impl<'a> Trip<'a> {
             family: None,
             changed: None,
             is_logged: false,
+            is_copied: Some(false),
+            is_met: false,
         }
     }
 
@@ -258,6 +264,7 @@ impl<'a> Trip<'a> {
             || has_options
             || is_tagged
             || self.is_diverted()
+            || self.is_for_copying()
             || self.is_last_hop(Direction::In)
         {
             return Ok(Outcome::Box);
@@ -297,6 +304,8 @@ impl<'a> Trip<'a> {
 
     /// One interface, one direction.
     fn stage(&mut self, direction: Direction, interface: &str) -> Stage {
+        self.is_copied = Some(false);
+        self.is_met = false;
         let mut packet = self.packet.clone();
         packet.direction = direction;
         packet.interface = interface.into();
@@ -417,6 +426,8 @@ impl<'a> Trip<'a> {
         let half = self.world.states.get(at.0).and_then(|record| record.halves[index].clone());
         let Some(half) = half else { return };
         self.is_logged |= half.actions.log_all;
+        self.is_copied = Some(self.copies(&half));
+        self.is_met = true;
         self.act(&half.actions);
         let other = self.world.states.get(at.0).and_then(|record| record.other_family(at.0));
         if let Some(other) = other.filter(|_| direction == Direction::In) {
@@ -489,11 +500,31 @@ impl<'a> Trip<'a> {
         self.packet = packet;
         self.act(&verdict.actions);
         let is_stateless = verdict.state.is_none();
-        if let Some(route) = verdict.route.clone().filter(|route| route.applies_now && is_stateless)
-        {
+        let route = verdict.route.clone();
+        self.is_copied = Some(route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo));
+        let goes = |route: &RouteChoice| route.applies_now && route.kind != RouteKind::DupTo;
+        if let Some(route) = route.filter(|route| is_stateless && goes(route)) {
             self.routed = Some(route);
         }
         Ok(())
+    }
+
+    /// Whether packets of a half are sent elsewhere as well.
+    fn copies(&self, half: &Half) -> bool {
+        let is_there = half.rule.is_some_and(|rule| self.device.rule_of(rule).is_some());
+        is_there && half.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo)
+    }
+
+    /// Whether the packet, which has come in, has to be copied, or may have to be where it leaves.
+    fn is_for_copying(&self) -> bool {
+        if !self.device.has_copies {
+            return false;
+        }
+        let half = self.state.and_then(|(key, forward)| {
+            self.world.states.get(key)?.halves[half_index(Direction::Out, forward)].as_ref()
+        });
+        let passes = |half: &Half| half.interface.is_none() && !self.copies(half);
+        self.is_copied == Some(true) || !self.is_met || !half.is_some_and(passes)
     }
 
     /// Makes a state, or the half of it that is missing.
@@ -528,6 +559,7 @@ impl<'a> Trip<'a> {
             record.packets[usize::from(!at.1)] += 1;
         }
         self.state = Some(at);
+        self.is_met = true;
         self.modulate(state, at);
         self.world.states.attach(at.0, index, Half { wire, ..half });
         Ok(())

@@ -54,6 +54,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         if self.has_options() && !self.actions.allow_opts {
             return self.decided(Decision::Block, Reason::Options);
         }
+        let route = match self.route(rule) {
+            Ok(route) => route,
+            Err(()) => return self.decided(Decision::Block, Reason::Route),
+        };
         // No answer where a list alone has passed it (`pf_test_rule` of pf.c).
         let policy = self.evaluator.ruleset.settings.fail_policy;
         let failure = rule.map_or(Response::None, |_| self.response(policy));
@@ -63,10 +67,6 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 let verdict = self.decided(Decision::Block, reason);
                 return Verdict { response: failure, ..verdict };
             }
-        };
-        let route = match self.route(rule) {
-            Ok(route) => route,
-            Err(()) => return self.decided(Decision::Block, Reason::Route),
         };
         let is_syn = self.packet.protocol == TCP && self.tcp_flags & (SYN | ACK) == SYN;
         let is_proxied = is_syn && state.is_some_and(|state| state.kind == KeepState::Synproxy);

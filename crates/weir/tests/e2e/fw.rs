@@ -358,7 +358,7 @@ fn check_says_what_only_the_whole_shows() {
     let files = Files::new(&[
         ("pf.conf", &too_large()),
         ("main.conf", "anchor ftp\nload anchor ftp from \"ftp.conf\"\n"),
-        ("ftp.conf", "pass\npass in on em0 dup-to (em1 192.0.2.1)\n"),
+        ("ftp.conf", "pass\npass in on em0 dnpipe 1\n"),
     ]);
     for (name, lines) in [("pf.conf", ["1:1", "2:1"].as_slice()), ("main.conf", &[])] {
         let path = files.path(name);

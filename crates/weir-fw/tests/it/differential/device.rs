@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 use weir_bpf::attach::Link;
-use weir_bpf::firewall::layout::{self, BLANK_AT, CONTROL_ENABLED, Sizes, control, interface};
+use weir_bpf::firewall::layout::{
+    self, BLANK_AT, CONTROL_ENABLED, MAGIC, Sizes, control, errand, interface,
+};
 use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
 use weir_bpf::firewall::{
     Arena, FirewallError, LogReader, Options, Overload, OverloadReader, Rehearsal, Verdict,
@@ -425,16 +427,20 @@ impl DataPath {
         swept.map(|_| ()).map_err(|error| failed("sweep", error))
     }
 
-    /// Of a frame that comes in: what becomes of it, and how it leaves.
-    fn received(
-        &self,
-        wire: &Wire,
-        frame: &[u8],
-    ) -> Result<(Outcome, Option<Vec<u8>>), DeviceError> {
+    /// Of a frame that comes in: what becomes of it, how it leaves, and whether it is copied.
+    fn received(&self, wire: &Wire, frame: &[u8]) -> Result<Seen, DeviceError> {
         // No driver hands such a frame on, and no test run takes it.
         if frame.len() < ETHERNET_BYTES {
-            return Ok((Outcome::Box, None));
+            return Ok((Outcome::Box, None, Some(false)));
         }
+        let (outcome, frame) = self.judged(wire, frame)?;
+        let Some((errand, rest)) = frame.as_deref().and_then(errand) else {
+            return Ok((outcome, frame, Some(false)));
+        };
+        Ok((outcome, Some(rest.to_vec()), Some(errand != 0)))
+    }
+
+    fn judged(&self, wire: &Wire, frame: &[u8]) -> Result<(Outcome, Option<Vec<u8>>), DeviceError> {
         let (verdict, counted) = self.ingress(frame, wire)?;
         let reason = counted.reason()?;
         match (verdict.action, reason) {
@@ -461,9 +467,10 @@ impl DataPath {
         }
     }
 
-    fn sent(&self, wire: &Wire, frame: &[u8]) -> Result<(Outcome, Option<Vec<u8>>), DeviceError> {
+    fn sent(&self, wire: &Wire, frame: &[u8]) -> Result<Seen, DeviceError> {
         let (verdict, counted) = self.egress(frame, wire)?;
-        match (verdict.action, counted.reason()?) {
+        let copied = Some(counted.copies > 0);
+        let (outcome, frame) = match (verdict.action, counted.reason()?) {
             (action::TCX_DROP, Some(reason)) => Ok((Outcome::Blocked(reason, Answer::None), None)),
             (action::TCX_REDIRECT, Some(reason)) => {
                 Ok((Outcome::Blocked(reason, answer(&verdict.frame)?), None))
@@ -481,8 +488,20 @@ impl DataPath {
             (action, reason) => {
                 Err(DeviceError(format!("the egress program returns {action}, {reason:?}")))
             }
-        }
+        }?;
+        Ok((outcome, frame, copied))
     }
+}
+
+/// What became of a frame, how it left, and whether it was to be sent elsewhere as well.
+type Seen = (Outcome, Option<Vec<u8>>, Option<bool>);
+
+/// What is left to do for a frame by what stands before it, `weir_fw_errand.copy_at`, and the
+/// frame itself.
+fn errand(frame: &[u8]) -> Option<(u32, &[u8])> {
+    let (errand, rest) = frame.split_at_checked(errand::SIZE_BYTES as usize)?;
+    let word = |at: u32| errand.get(at as usize..)?.first_chunk().copied().map(u32::from_ne_bytes);
+    (word(errand::MAGIC)? == MAGIC).then_some((word(errand::COPY_AT)?, rest))
 }
 
 fn answer(frame: &[u8]) -> Result<Answer, DeviceError> {
@@ -578,7 +597,7 @@ impl Device for DataPath {
         }
         self.set_time(now_ns)?;
         let wire = self.wire(interface)?;
-        let (outcome, frame) = match direction {
+        let (outcome, frame, copied) = match direction {
             Direction::In => self.received(wire, frame)?,
             Direction::Out => self.sent(wire, frame)?,
         };
@@ -590,7 +609,8 @@ impl Device for DataPath {
         for record in over.map_err(|error| failed("ring buffer", error))? {
             self.overload(&record)?;
         }
-        Ok(Sent { outcome, frame, logged: Some(is_logged) })
+        let copied = copied.filter(|_| !matches!(outcome, Outcome::Blocked(..)));
+        Ok(Sent { outcome, frame, logged: Some(is_logged), copied })
     }
 
     fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {

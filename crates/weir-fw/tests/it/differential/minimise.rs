@@ -38,7 +38,9 @@ fn rules(test: &TestFile, text: &str) -> Option<Compiled> {
 }
 
 fn differ(one: &Sent, other: &Sent) -> Option<(String, String)> {
-    let text = |sent: &Sent| format!("{} logged: {:?}", sent.outcome, sent.logged);
+    let text = |sent: &Sent| {
+        format!("{} logged: {:?} copied: {:?}", sent.outcome, sent.logged, sent.copied)
+    };
     if one.outcome != other.outcome || one.logged != other.logged {
         return Some((text(one), text(other)));
     }

@@ -23,6 +23,8 @@ pub(crate) struct Totals {
     pub(crate) staged: u64,
     /// Drops whose answer could not be sent.
     pub(crate) unanswered: u64,
+    /// Copies of `dup-to`, and those that could not be sent.
+    pub(crate) copies: u64,
     /// By slot, what has left.
     pub(crate) left: Vec<u64>,
 }
@@ -37,6 +39,7 @@ impl Totals {
             removals: 0,
             staged: 0,
             unanswered: 0,
+            copies: 0,
             left: vec![0; slot_max as usize + 1],
         };
         for index in 0..arena.read32(control::CPU_COUNT) {
@@ -45,6 +48,9 @@ impl Totals {
             totals.removals += arena.read64(at + cpu::TABLE + table::REMOVALS);
             totals.staged += arena.read64(at + cpu::TABLE + table::STAGED_PACKETS);
             totals.unanswered += arena.read64(at + cpu::TABLE + table::UNANSWERED);
+            for counter in [table::COPIES, table::COPIES_LOST] {
+                totals.copies += arena.read64(at + cpu::TABLE + counter);
+            }
             for slot in 0..=slot_max {
                 let at = at + cpu::INTERFACE + slot * interface_counters::SIZE_BYTES;
                 for family in 0..2 {
@@ -72,6 +78,7 @@ impl Totals {
             removals: self.removals - before.removals,
             staged: self.staged - before.staged,
             unanswered: self.unanswered - before.unanswered,
+            copies: self.copies - before.copies,
             left: self.left.iter().zip(&before.left).map(|(now, then)| now - then).collect(),
         }
     }

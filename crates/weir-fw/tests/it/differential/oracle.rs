@@ -78,5 +78,5 @@ pub(crate) fn cannot_be_sent(frame: &[u8]) -> bool {
 
 /// What both say of such a frame.
 pub(crate) fn not_sent() -> Sent {
-    Sent { outcome: Outcome::Box, frame: None, logged: Some(false) }
+    Sent { outcome: Outcome::Box, frame: None, logged: Some(false), copied: Some(false) }
 }

@@ -70,6 +70,7 @@ impl Trip<'_> {
     pub(super) fn gather(&mut self, piece: Piece) -> Option<Outcome> {
         match self.world.fragments.follow(self.dissected, piece) {
             Fate::Follows(Followed { outcome, state, had_state, ends, inside }) => {
+                self.is_copied = None;
                 self.followed = Some(state);
                 let is_translated = ends != self.ends() || inside != self.ends();
                 let found = match had_state {
