@@ -1,5 +1,6 @@
 //! One packet's way through the box.
 
+mod copies;
 mod families;
 mod pieces;
 
@@ -507,24 +508,6 @@ impl<'a> Trip<'a> {
             self.routed = Some(route);
         }
         Ok(())
-    }
-
-    /// Whether packets of a half are sent elsewhere as well.
-    fn copies(&self, half: &Half) -> bool {
-        let is_there = half.rule.is_some_and(|rule| self.device.rule_of(rule).is_some());
-        is_there && half.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo)
-    }
-
-    /// Whether the packet, which has come in, has to be copied, or may have to be where it leaves.
-    fn is_for_copying(&self) -> bool {
-        if !self.device.has_copies {
-            return false;
-        }
-        let half = self.state.and_then(|(key, forward)| {
-            self.world.states.get(key)?.halves[half_index(Direction::Out, forward)].as_ref()
-        });
-        let passes = |half: &Half| half.interface.is_none() && !self.copies(half);
-        self.is_copied == Some(true) || !self.is_met || !half.is_some_and(passes)
     }
 
     /// Makes a state, or the half of it that is missing.

@@ -12,7 +12,9 @@ use nix::sys::socket::{
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 
 use super::nat::{datagrams, ip, seen_of_datagram, who_datagrams};
-use super::network::{Network, PATIENCE, SERVER, echo_server, namespace, pattern, wait_until};
+use super::network::{
+    Network, PATIENCE, SERVER, SERVER6, echo_server, namespace, pattern, wait_until,
+};
 use crate::common::can_run_lab;
 use crate::turns::beside;
 
@@ -93,20 +95,26 @@ impl Site {
                 netlink.create_veth(&VethEnd::new("b3"), &peer, 1).expect("a veth is made");
             })
             .expect("entered");
-        for (netns, link, address) in
-            [(&*net.router, "b3", "10.4.0.1/24"), (&*observer, "w0", "10.4.0.9/24")]
-        {
-            ip(netns, &format!("address add {address} dev {link}"));
+        for (netns, link, addresses) in [
+            (&*net.router, "b3", ["10.4.0.1/24", "fd04::1/64"]),
+            (&*observer, "w0", ["10.4.0.9/24", "fd04::9/64"]),
+        ] {
+            for address in addresses {
+                ip(netns, &format!("address add {address} dev {link}"));
+            }
             ip(netns, &format!("link set {link} mtu {mtu_bytes}"));
             ip(netns, &format!("link set {link} up"));
         }
         for (netns, link) in [(&net.router, "b0"), (&net.client, "c0")] {
             ip(netns, &format!("link set {link} mtu {mtu_bytes}"));
         }
+        // Datagrams that are longer come in pieces.
+        ip(&net.client, "route change default via 10.1.0.1 mtu 1500");
         echo_server(&net.server, SERVER, 7001);
         for port in [5353, 5354] {
             who_datagrams(&net.server, SERVER, port);
         }
+        who_datagrams(&net.server, SERVER6, 5353);
         who_datagrams(&net.router, "10.1.0.1", 5353);
         let seen = observe(&observer);
         Self { net, _observer: observer, seen }
@@ -223,7 +231,29 @@ fn copies(test: &str, tag: &str, mtu_bytes: u32) {
     assert_eq!(asks, COUNT, "{seen:?}");
 
     other_hooks(&site);
+    other_packets(&site);
     nobody_is_there(&site);
+}
+
+/// IPv6, and datagrams in pieces, each of which is copied.
+fn other_packets(site: &Site) {
+    let net = &site.net;
+    net.pfctl("-F states");
+    site.load(
+        "pass\npass in on b0 dup-to (b3 10.4.0.9) inet proto udp to any port 5353\n\
+         pass in on b0 dup-to (b3 fd04::9) inet6 proto udp to any port 5353\n",
+    );
+    let knows = || ip(&net.router, "-6 neigh show fd04::9 dev b3").contains("lladdr");
+    wait_until("the observer is known by IPv6", knows);
+    let copies_of = |local: &str, host: &str, size: usize| {
+        let socket = datagrams(&net.client, local, host, 5353);
+        let before = site.counter("copied_packets");
+        seen_of_datagram(&socket, size);
+        site.counter("copied_packets") - before
+    };
+    assert_eq!(copies_of("[fd01::2]:5002", SERVER6, 40), 2);
+    assert_eq!(copies_of("10.1.0.2:5003", SERVER, 4000), 6, "three each");
+    assert_eq!(site.counter("copy_lost_packets"), 0);
 }
 
 /// Where packets leave, without a state, and by rules that the copies would match.
