@@ -9,7 +9,7 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 51] = [
+const STRUCTURES: [(&str, &str); 53] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_errand", "errand"),
@@ -56,6 +56,8 @@ const STRUCTURES: [(&str, &str); 51] = [
     ("weir_fw_fragments", "fragments"),
     ("weir_fw_counted_key", "counted_key"),
     ("weir_fw_counts", "counts"),
+    ("weir_fw_limiter", "limiter"),
+    ("weir_fw_limiter_counts", "limiter_counts"),
     ("weir_source_key", "source_key"),
     ("weir_source", "source"),
     ("weir_source_overload", "source_overload"),
@@ -93,7 +95,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 24] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 22] = [
+const CONSTANTS: [(&str, &str); 25] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_scrub", "u32"),
     ("weir_fw_image_constant", "u32"),
@@ -116,6 +118,9 @@ const CONSTANTS: [(&str, &str); 22] = [
     ("weir_fw_interface_flag", "u32"),
     ("weir_fw_log_constant", "u32"),
     ("weir_fw_event_constant", "u32"),
+    ("weir_fw_limited", "u32"),
+    ("weir_fw_limiter_constant", "u32"),
+    ("weir_source_constant", "u32"),
 ];
 
 /// The Rust text of what the firewall has in its memory.

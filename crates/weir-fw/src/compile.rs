@@ -15,6 +15,7 @@ mod copies;
 mod criteria;
 mod gateways;
 pub mod known;
+pub(crate) mod limiters;
 mod numbers;
 mod queues;
 mod scrub;
@@ -42,6 +43,7 @@ use crate::image::{
 use crate::image::{decision, image_flags};
 use crate::refuse;
 use known::{Gateway, ID_COUNT_MAX, Known, OfStates, RuleKey, TAG_COUNT_MAX};
+use limiters::Limiters;
 use numbers::Exhausted;
 
 pub use criteria::TableName;
@@ -133,6 +135,7 @@ pub struct Compiled {
     counted: CountedEnds,
     rates: Rates,
     copies: copies::Copies,
+    limiters: Limiters,
     /// What all numbers of gateways stand for.
     pub(crate) numbered: Vec<Numbered>,
     /// The queues of interfaces.
@@ -147,6 +150,8 @@ pub struct Compiled {
     pub anchors: Vec<Text>,
     /// Identifiers that the last ruleset did not have.
     pub fresh: Vec<u32>,
+    /// Numbers of limiters that the last ruleset did not have.
+    pub fresh_limiters: Vec<u32>,
     /// What is known from now on; to be kept if the image is installed.
     pub known: Known,
     /// Warnings: what is accepted and changes nothing.
@@ -218,6 +223,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let list_ends = builder.lists()?;
     builder.check_words(input.evaluator)?;
     let scrubs = builder.scrub_list();
+    builder.name_limiters_tables();
     builder.check_names()?;
     let typed = builder.typed_words(input);
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
@@ -226,6 +232,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     compiled.header.list_ends = list_ends;
     compiled.header.flags |= if typed.is_empty() { 0 } else { image_flags::TYPED };
     compiled.header.flags |= compiled.errand_flags();
+    compiled.limit(input);
     compiled.typed = typed;
     compiled.header.skipped = skipped(input);
     compiled.change_by(&scrubs);
@@ -233,6 +240,19 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     compiled.fresh =
         compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
+}
+
+impl Compiled {
+    /// Puts the ruleset's limiters in.
+    fn limit(&mut self, input: &Input<'_>) {
+        self.limiters = Limiters::of(input.evaluator.ruleset());
+        self.known.limiters = self.limiters.numbers();
+        self.fresh_limiters.clone_from(&self.known.limiters);
+        self.fresh_limiters.retain(|number| !input.known.limiters.contains(number));
+        if self.known.has_limiters() {
+            self.header.flags |= image_flags::LIMITERS;
+        }
+    }
 }
 
 fn refused(span: Span, message: String) -> Refused {
@@ -276,8 +296,11 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
     for found in filter.chain(evaluator.rule_refs().filter(translation::is_listed)) {
         let text = printer.rule(found.rule);
         let ordinal = ordinals.entry((found.anchor, text.clone())).or_default();
-        let key = RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal };
-        keys.push((key, OfStates::new(found.anchor, found.rule)));
+        let (ruleset, anchor) = (evaluator.ruleset(), found.anchor);
+        let known_by = format!("{text}{}", limiters::suffix(ruleset, found.rule));
+        let key = RuleKey { anchor: anchor.into(), text: known_by, ordinal: *ordinal };
+        let limited = limiters::word(ruleset, found.rule);
+        keys.push((key, OfStates::new(anchor, found.rule, limited)));
         *ordinal += 1;
         infos.push(RuleInfo {
             rule: found.id,
@@ -366,6 +389,14 @@ impl<'a> Builder<'a> {
         }
         // A rule that translates is for one direction; the others are refused.
         self.translate(rule, rule.rule.direction.unwrap_or(Direction::In))
+    }
+
+    /// Tables that limiters fill are in the directory whether rules ask them or not.
+    fn name_limiters_tables(&mut self) {
+        let ruleset = self.names.evaluator.ruleset();
+        for table in ruleset.limiters().filter_map(|limiter| limiter.table.as_ref()) {
+            self.names.named_table("", &table.name);
+        }
     }
 
     /// A rule with its criteria, which does not translate so far.
@@ -499,6 +530,7 @@ impl<'a> Builder<'a> {
             counted: self.counted,
             rates: self.rates,
             copies: self.copies,
+            limiters: Limiters::default(),
             numbered: Vec::new(),
             trees: self.trees,
             operands: self.names.operands,
@@ -506,6 +538,7 @@ impl<'a> Builder<'a> {
             tables: self.names.tables,
             anchors: self.anchors,
             fresh: Vec::new(),
+            fresh_limiters: Vec::new(),
             known: self.known,
             warnings,
             settings: Settings::default(),
@@ -564,12 +597,17 @@ impl Compiled {
 
     /// The image's bytes: `tables_at` has the place of each table's content from the arena's start
     /// (0: empty) in the order of [`Compiled::tables`], `counters_at` gives that of a rule's
-    /// counters (0: not counted).
+    /// counters (0: not counted), and limiters count at `limiter_counts_at`.
     ///
     /// # Panics
     /// If there are not as many places as tables.
     #[must_use]
-    pub fn link(&self, tables_at: &[u32], counters_at: impl Fn(u32) -> u32) -> Vec<u8> {
+    pub fn link(
+        &self,
+        tables_at: &[u32],
+        counters_at: impl Fn(u32) -> u32,
+        limiter_counts_at: u32,
+    ) -> Vec<u8> {
         assert_eq!(tables_at.len(), self.tables.len(), "a place for each table");
         let mut out = vec![0; IMAGE_BYTES];
         let mut header = self.header;
@@ -621,15 +659,11 @@ impl Compiled {
         header.counters_at = padded(&mut out);
         header.id_count = self.known.id_count;
         out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
-        if !self.counted.is_empty() {
-            header.counted_at = padded(&mut out);
-            for id in 0..self.known.id_count {
-                let ends = self.counted.get(&id).copied().unwrap_or_default();
-                ends.iter().for_each(|end| end.write(&mut out));
-            }
-        }
+        header.counted_at = self.link_counted(&mut out);
         header.rates_at = self.link_rates(&mut out);
         header.copies_at = self.link_copies(&mut out);
+        header.limiter_counts_at = limiter_counts_at;
+        [header.limiters_at, header.limited_at] = self.limiters.link(&mut out, &self.known);
         header.profiles_at = padded(&mut out);
         let blank = [[0; TIMEOUT_COUNT]];
         let profiles = &self.settings.profiles;
@@ -650,6 +684,19 @@ impl Compiled {
             return Err(refused(Span::default(), refuse::os_with_proxy()));
         }
         Ok(())
+    }
+
+    /// By rule id which tables with `counters` it asks, if some rule does; gives where it stands.
+    fn link_counted(&self, out: &mut Vec<u8>) -> u32 {
+        if self.counted.is_empty() {
+            return 0;
+        }
+        let at = padded(out);
+        for id in 0..self.known.id_count {
+            let ends = self.counted.get(&id).copied().unwrap_or_default();
+            ends.iter().for_each(|end| end.write(out));
+        }
+        at
     }
 
     /// By rule id `max-pkt-rate`, if some rule has it; gives where it stands.

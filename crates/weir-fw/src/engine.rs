@@ -17,6 +17,7 @@ mod forwarding;
 mod gateways;
 mod interfaces;
 mod kill;
+mod limiters;
 mod load;
 mod memory;
 mod overload;

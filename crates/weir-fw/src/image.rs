@@ -124,6 +124,7 @@ impl Default for Criteria {
 }
 
 /// The bytes of a structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bytes<const SIZE: usize>(pub(crate) [u8; SIZE]);
 
 impl<const SIZE: usize> Bytes<SIZE> {
@@ -455,6 +456,9 @@ pub struct Header {
     pub rates_at: u32,
     pub copies_at: u32,
     pub typed_at: u32,
+    pub limiters_at: u32,
+    pub limited_at: u32,
+    pub limiter_counts_at: u32,
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -510,6 +514,9 @@ impl Header {
             (image::RATES_AT, self.rates_at),
             (image::COPIES_AT, self.copies_at),
             (image::TYPED_AT, self.typed_at),
+            (image::LIMITERS_AT, self.limiters_at),
+            (image::LIMITED_AT, self.limited_at),
+            (image::LIMITER_COUNTS_AT, self.limiter_counts_at),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::layout::{
     BLANK_AT, CONTROL_FAMILIES, CONTROL_ROUTED, CONTROL_TRANSLATED, GATEWAYS_AT, IMAGE_MAGIC,
-    PAGE_BYTES, control, gateway, image, image_flags, rule_counters,
+    LIMITER_COUNT, PAGE_BYTES, control, gateway, image, image_flags, limiter_counts, rule_counters,
 };
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
@@ -25,6 +25,8 @@ use crate::prefix::{self, TooLarge};
 
 /// What one CPU's counters of a rule take.
 const COUNTERS_BYTES: usize = rule_counters::SIZE_BYTES as usize;
+/// What a limiter has counted.
+const LIMITER_COUNTS_BYTES: usize = limiter_counts::SIZE_BYTES as usize;
 
 /// How long a packet may look at what was replaced, at the very most.
 pub(crate) const GRACE_NS: u64 = 2_000_000_000;
@@ -310,9 +312,15 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
             placed.extend((at != 0).then_some(at));
             tables_at.push(at);
         }
+        if known.limiter_counts_at == 0 && compiled.flags() & image_flags::LIMITERS != 0 {
+            let counts = vec![0; LIMITER_COUNT as usize * LIMITER_COUNTS_BYTES];
+            known.limiter_counts_at = self.place(&counts, Kind::Counters)?;
+            placed.push(known.limiter_counts_at);
+        }
         self.clear_new(compiled, &known);
         let counters_at = |id| known.counters_at(id, self.cpu_count).unwrap_or(0);
-        let image_at = self.place(&compiled.link(&tables_at, counters_at), Kind::Image)?;
+        let image = compiled.link(&tables_at, counters_at, known.limiter_counts_at);
+        let image_at = self.place(&image, Kind::Image)?;
         Ok((image_at, known))
     }
 
@@ -321,6 +329,22 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         for id in &compiled.fresh {
             let Some(at) = known.counters_at(*id, self.cpu_count) else { continue };
             self.memory.write(at, &vec![0; self.cpu_count as usize * COUNTERS_BYTES]);
+        }
+        // So do limiters that the last ruleset did not have; states of rules that are gone may
+        // still hold some.
+        for number in compiled.fresh_limiters.iter().filter(|_| known.limiter_counts_at != 0) {
+            let at = known.limiter_counts_at + number * limiter_counts::SIZE_BYTES;
+            for field in [
+                limiter_counts::PACED,
+                limiter_counts::ADMITTED,
+                limiter_counts::HARD_LIMITED,
+                limiter_counts::RATE_LIMITED,
+                limiter_counts::SOURCES_LIMITED,
+                limiter_counts::SOURCE_MAKES,
+                limiter_counts::NO_MEMORY,
+            ] {
+                self.memory.store64(at + field, 0);
+            }
         }
     }
 

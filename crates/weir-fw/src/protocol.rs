@@ -148,6 +148,10 @@ pub enum Shown {
     Anchors,
     /// `-s Sources`
     Sources,
+    /// `-s Stlimiters`
+    StateLimiters,
+    /// `-s Srclimiters`
+    SourceLimiters,
     /// `-s Running`
     Running,
     /// `-s all`

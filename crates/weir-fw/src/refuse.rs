@@ -76,8 +76,8 @@ refusals! {
         "traffic is shaped by queues alone";
     QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient, root, hogs, fairq linkshare",
         "the kernel's queues and classes have nothing like it";
-    Limiter: "state limiter, source limiter",
-        "states are limited only by max, max-src-states and the like";
+    Limiter: "a limiter's rate over more than 30,000,000 seconds",
+        "the clock of the data path has too few bits to tell such times apart";
     Os: "os without fingerprints",
         "no file in the format of pf.os(5) is at /etc/pf.os, or where `set fingerprints` says";
     OsProxy: "os with synproxy state or set syncookies",
@@ -107,6 +107,9 @@ refusals! {
     IncompleteTable: "a table whose file could not be read",
         "it would run without its entries";
 }
+
+/// Half of the data path's ticks, which are compared as signed numbers, are more.
+const LIMITER_RATE_MAX_S: u32 = 30_000_000;
 
 /// `on rdomain 0`: everything here is in it.
 const THE_RDOMAIN: (bool, u32) = (false, 0);
@@ -213,7 +216,11 @@ impl Found {
             Prelude::Set(setting, span) => self.setting(setting, *span),
             Prelude::Altq(statement) => self.altq(statement),
             Prelude::Queue(queue) => self.queue(queue),
-            Prelude::Limiter(limiter) => self.refuse(Refusal::Limiter, limiter.name.span),
+            Prelude::Limiter(limiter) => {
+                if limiter.rate.is_some_and(|rate| rate.seconds > LIMITER_RATE_MAX_S) {
+                    self.refuse(Refusal::Limiter, limiter.name.span);
+                }
+            }
         }
     }
 
@@ -411,7 +418,7 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
         set,
         dummynet,
         rtable,
-        limiters,
+        limiters: _,
         flags: _,
         tos: _,
         prio: _,
@@ -436,7 +443,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
         (Refusal::SetDelay, delay_ms.is_some()),
         (Refusal::Dummynet, dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(*rtable)),
-        (Refusal::Limiter, !limiters.is_empty()),
     ];
     let by_options =
         found.into_iter().filter_map(|(refusal, is_there)| is_there.then_some(refusal));

@@ -4,6 +4,7 @@
 
 pub mod info;
 pub mod interfaces;
+pub mod limiters;
 pub mod rules;
 pub mod settings;
 pub mod sources;

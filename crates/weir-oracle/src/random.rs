@@ -99,6 +99,8 @@ pub struct Features {
     pub specials: bool,
     /// Another ruleset, or the same once more, in place of the one that runs.
     pub reload: bool,
+    /// How many of a hundred rulesets have limiters, which every fourth rule with states names.
+    pub limiter_percent: u32,
     /// How many of a hundred rulesets translate, in either dialect; and packets to and from
     /// translated ends.
     pub translation_percent: u32,
@@ -129,6 +131,7 @@ impl Features {
         sloppy: true,
         if_bound: true,
         limits: true,
+        limiter_percent: 15,
         sources: true,
         timeouts: true,
         returns: true,
@@ -162,6 +165,7 @@ impl Features {
         sloppy: false,
         if_bound: false,
         limits: false,
+        limiter_percent: 0,
         sources: false,
         timeouts: false,
         skip: false,
@@ -461,7 +465,12 @@ fn load(text: &str, compiled: &Compiled, device: &mut dyn Device) -> Result<(), 
 
 /// Another ruleset, and behind it the first half of the rules of this one.
 fn changed(rules: &str, other: &str) -> String {
-    let is_head = |line: &&str| line.starts_with("set ") || line.starts_with("table ");
+    let heads = ["set ", "table ", "state limiter ", "source limiter "];
+    let is_head = |line: &&str| heads.iter().any(|head| line.starts_with(head));
+    // All that have some have the same.
+    if rules.contains(" limiter ") != other.contains(" limiter ") {
+        return other.to_owned();
+    }
     // Rules of either dialect are no ruleset of one.
     if is_of_a_dialect(rules) || is_of_a_dialect(other) {
         return other.to_owned();

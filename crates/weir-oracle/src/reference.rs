@@ -57,6 +57,7 @@ mod dissect;
 mod family;
 mod fragments;
 mod key;
+mod limiters;
 mod rewrite;
 mod states;
 mod tcp;
@@ -73,6 +74,7 @@ pub(crate) use dissect::ends;
 use dissect::{Frame, dissect};
 use fragments::Fragments;
 pub(crate) use key::Key;
+use limiters::Limiters;
 use states::{LoadedRule, States};
 use trip::Trip;
 use weir_rules::evaluate::{Evaluator, Routes, RuleId, RuleRef};
@@ -131,6 +133,7 @@ struct World {
     spent: BTreeSet<RuleId>,
     /// Of rules with `max-pkt-rate`: when the last packet came, and thousandths of packets.
     rates: BTreeMap<LoadedRule, (u64, u64)>,
+    limiters: Limiters,
     /// States of a device that this one is compared with: what it has chosen freely.
     choices: Vec<StateInfo>,
     /// What its packet left as.
@@ -219,6 +222,10 @@ impl Device for Reference {
             let name = rules.name;
             return Err(DeviceError(format!("{name}:{line}: `ether` rules are not followed")));
         }
+        if ruleset.limiters().any(|limiter| limiter.table.is_some()) {
+            let name = rules.name;
+            return Err(DeviceError(format!("{name}: a limiter's table is not followed")));
+        }
         if let Some(load) = ruleset.loads.first() {
             return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
         }
@@ -261,6 +268,7 @@ impl Device for Reference {
         let mut world = std::mem::take(&mut self.world);
         world.states.expire(now_ns);
         world.fragments.expire(now_ns);
+        world.limiters.settle(&world.states, now_ns);
         let sent = self.pass(&mut world, frame, direction, interface, now_ns);
         if let Outcome::Blocked(reason, _) = &sent.outcome {
             *world.drops.entry(*reason).or_insert(0) += 1;
@@ -433,7 +441,6 @@ fn not_followed(rule: &Rule) -> Option<&'static str> {
         (options.set.prio.is_some(), "`set prio`"),
         (options.set.delay_ms.is_some(), "`set delay`"),
         (options.rtable.is_some(), "`rtable`"),
-        (!options.limiters.is_empty(), "a limiter"),
     ]
     .into_iter()
     .find_map(|(is_there, what)| is_there.then_some(what))

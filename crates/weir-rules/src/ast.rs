@@ -597,10 +597,10 @@ pub struct Limiter {
     pub name: Spanned<Text>,
     /// Its number.
     pub id: u32,
-    /// `limit`: states, or addresses of a source limiter (`entries`).
+    /// `entries` of a source limiter: sources.
+    pub entries: Option<u32>,
+    /// `limit`: states, of each source if it is one of sources.
     pub limit: Option<u32>,
-    /// `states` of each source.
-    pub states: Option<u32>,
     /// `rate`
     pub rate: Option<Rate>,
     /// `inet mask`

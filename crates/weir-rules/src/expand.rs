@@ -27,7 +27,7 @@ use crate::ir::{LoadAnchor, Prelude, Rules, Ruleset};
 use crate::limits::Limits;
 use crate::resolve::Resolver;
 use crate::source::{SourceMap, SourceProvider, Span};
-use crate::value::{KeepState, Setting, StateOptions, Text};
+use crate::value::{KeepState, LimiterKind, Setting, StateOptions, Text};
 
 pub use address::interface_addresses;
 
@@ -95,7 +95,7 @@ struct Expander<'a> {
     /// Whether `set state-policy if-bound` stands somewhere.
     has_if_bound: bool,
     /// Identifiers of limiters by name.
-    limiters: BTreeMap<Text, u32>,
+    limiters: BTreeMap<(LimiterKind, Text), u32>,
     /// Names that have been reported as unknown, once each.
     unknown: BTreeSet<Text>,
     /// Names of the anchors around the present statement.
@@ -157,10 +157,14 @@ impl Expander<'_> {
             }
             StatementKind::Limiter(limiter) => {
                 let name = limiter.name.value.clone();
-                if self.limiters.insert(name.clone(), limiter.id).is_some() {
-                    let message = format!("limiter `{name}` is defined twice");
+                let mut others =
+                    self.limiters.iter().filter(|((kind, _), _)| *kind == limiter.kind);
+                if others.any(|((_, other), id)| *other == name || *id == limiter.id) {
+                    let id = limiter.id;
+                    let message = format!("limiter `{name}` is defined twice, or its id {id}");
                     return self.fail(Code::Duplicate, limiter.name.span, &message);
                 }
+                self.limiters.insert((limiter.kind, name), limiter.id);
                 self.ruleset.prelude.push(Prelude::Limiter(limiter.clone()));
             }
         }

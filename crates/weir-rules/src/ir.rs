@@ -14,8 +14,8 @@ use crate::dialect::Dialect;
 use crate::fingerprint::Fingerprints;
 use crate::source::Span;
 use crate::value::{
-    Af, BlockReturn, Comparison, Direction, KeepState, Log, MapEPortSet, Modifiers, PoolKind,
-    RouteKind, RuleOptions, Setting, Syncookies, Text, WeirStages,
+    Af, BlockReturn, Comparison, Direction, KeepState, LimiterUse, Log, MapEPortSet, Modifiers,
+    PoolKind, RouteKind, RuleOptions, Setting, Syncookies, Text, WeirStages,
 };
 
 /// A compiled ruleset.
@@ -37,6 +37,23 @@ pub struct Ruleset {
     pub macros: Vec<Macro>,
     /// What `os` is looked up in; `None` if there are none.
     pub fingerprints: Option<Arc<Fingerprints>>,
+}
+
+impl Ruleset {
+    /// The limiters that it defines; of several with one number the last holds.
+    pub fn limiters(&self) -> impl DoubleEndedIterator<Item = &Limiter> {
+        self.prelude.iter().filter_map(|prelude| match prelude {
+            Prelude::Limiter(limiter) => Some(&**limiter),
+            _ => None,
+        })
+    }
+
+    /// The limiter that a rule names.
+    #[must_use]
+    pub fn limiter(&self, named: &LimiterUse) -> Option<&Limiter> {
+        let is_it = |one: &&Limiter| one.kind == named.kind && Some(one.id) == named.id();
+        self.limiters().rev().find(is_it)
+    }
 }
 
 /// What is printed before the rules.

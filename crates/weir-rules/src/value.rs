@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::dialect::Dialect;
 use crate::source::Span;
 
 /// A name or a string. Cloning shares it.
@@ -341,6 +342,27 @@ pub struct LimiterUse {
     pub action: Option<LimiterAction>,
 }
 
+impl LimiterUse {
+    /// Whether a packet over the limit is dropped. Without a word OpenBSD does that
+    /// (`PF_LIMITER_DEFAULT` of pfvar.h); in FreeBSD the rule does not match (pf.conf(5)).
+    #[must_use]
+    pub fn blocks(&self, dialect: Dialect) -> bool {
+        match self.action {
+            Some(action) => action == LimiterAction::Block,
+            None => dialect == Dialect::OpenBsd,
+        }
+    }
+
+    /// Its number, if it is known.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        match self.limiter {
+            LimiterName::Id(id) => Some(id),
+            LimiterName::Name(_) => None,
+        }
+    }
+}
+
 /// How a rule names a limiter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LimiterName {
@@ -351,7 +373,7 @@ pub enum LimiterName {
 }
 
 /// What a limiter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimiterKind {
     State,
     /// Sources and their states.

@@ -61,6 +61,8 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_COPIES = 1 << 24, /* some rule has `dup-to` */
 	WEIR_FW_IMAGE_ERRANDS = 1 << 25, /* or `route-to` without a state: errand.h */
 	WEIR_FW_IMAGE_SYSTEMS = 1 << 26, /* some rule asks for `os` */
+	/* Some rule has limiters, or one that is gone, of which there are states. */
+	WEIR_FW_IMAGE_LIMITERS = 1 << 27,
 };
 
 struct weir_fw_image {
@@ -118,7 +120,13 @@ struct weir_fw_image {
 				 * with WEIR_FW_IMAGE_COPIES */
 	__u32 systems_at;	/* struct weir_fw_systems (system.h); there with
 				 * WEIR_FW_IMAGE_SYSTEMS */
-	__u32 unused[7];
+	/* There with WEIR_FW_IMAGE_LIMITERS: */
+	__u32 limiters_at;	/* struct weir_fw_limiter[WEIR_FW_LIMITER_COUNT], by kind and id */
+	__u32 limited_at;	/* __u32[id_count], by rule id: enum weir_fw_limited */
+	/* struct weir_fw_limiter_counts, as many as limiters, from the arena's start; 0: there
+	 * never was one */
+	__u32 limiter_counts_at;
+	__u32 unused[4];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 192, "what every packet reads is its first line");
@@ -221,6 +229,34 @@ struct weir_fw_rate {
 	__u32 seconds;
 };
 
+/* What limiters a rule has, as one word, from the lowest bit up. */
+enum weir_fw_limited {
+	WEIR_FW_LIMITED_STATE_SHIFT = 0,   /* 8 bits: id of the state limiter; 0: none */
+	WEIR_FW_LIMITED_SOURCE_SHIFT = 8,  /* 8 bits: id of the source limiter; 0: none */
+	WEIR_FW_LIMITED_INET_SHIFT = 16,   /* 6 bits: of that, `inet mask` */
+	WEIR_FW_LIMITED_INET6_SHIFT = 22,  /* 8 bits: and `inet6 mask` */
+	/* Without room the rule does not match; if not, its packets are dropped. */
+	WEIR_FW_LIMITED_STATE_NO_MATCH_SHIFT = 30,
+	WEIR_FW_LIMITED_SOURCE_NO_MATCH_SHIFT = 31,
+};
+
+enum weir_fw_limiter_constant {
+	WEIR_FW_LIMITER_SOURCES = 256,	/* the first source limiter, behind all of states */
+	WEIR_FW_LIMITER_COUNT = 512,
+};
+
+/* A `state limiter` or `source limiter`. */
+struct weir_fw_limiter {
+	__u32 limit;		/* states, of each source; 0: there is no such limiter */
+	__u32 entries;		/* sources */
+	__u32 rate_count;	/* `rate count/seconds`; 0: none */
+	__u32 rate_seconds;
+	__u32 has_table;	/* `table <t> above n below n` */
+	__u32 above;
+	__u32 below;
+	__u32 unused;
+};
+
 /* weir_fw_rule.kind */
 enum weir_fw_rule_kind {
 	WEIR_FW_RULE_PASS,
@@ -258,7 +294,7 @@ enum weir_fw_answer {
 	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED |    \
 	 WEIR_DECISION_MODULATE | WEIR_DECISION_SYNPROXY | WEIR_DECISION_COUNTED |        \
 	 WEIR_DECISION_ADAPTIVE | WEIR_DECISION_RATED | WEIR_DECISION_PFLOW |             \
-	 WEIR_DECISION_COPIED)
+	 WEIR_DECISION_COPIED | WEIR_DECISION_LIMITED)
 
 /* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
 struct weir_fw_rule {

@@ -270,7 +270,7 @@ static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_pa
 static __always_inline int weir_fw_judge_ingress(struct xdp_md *ctx, struct weir_fw_packet *p,
 						 struct weir_fw_hit *hit)
 {
-	weir_fw_ask(ctx, false, p);
+	weir_fw_ask(ctx, false, p, hit);
 	return weir_fw_obey_ingress(ctx, p, hit);
 }
 

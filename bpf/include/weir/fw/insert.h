@@ -22,6 +22,7 @@
 #include <weir/fw/account.h>
 #include <weir/fw/gateways.h>
 #include <weir/fw/limit.h>
+#include <weir/fw/limited.h>
 #include <weir/fw/lookup.h>
 
 /* What makes a half: WEIR_HALF_*. */
@@ -85,6 +86,8 @@ static __always_inline __u32 weir_half_mark(weir_line *s, __u32 half)
 /* Of what weir_bucket_add_half() does. */
 #define WEIR_ADD_REVERSE (1 << 0) /* the packet is one from the record's other end */
 #define WEIR_ADD_TRACKED (1 << 1) /* its source counts the half */
+/* Of what weir_bucket_mark() does, beside the half. */
+#define WEIR_MARK_END_1 (1 << 1)
 
 /*
  * Adds what a rule asks for to a record: a half, its rule, its interface and its alias. Returns the
@@ -209,6 +212,26 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 }
 
 /*
+ * Notes the source of a half (`how`: 0 A, 1 B, and WEIR_MARK_END_1) if a source limiter counts it,
+ * as weir_limited_join() has found. Returns the record's control word, of which `control` is what
+ * it was.
+ */
+__noinline __u32 weir_bucket_mark(__u32 slot, __u32 control, __u32 how)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 half = how & 1;
+
+	if (!weir_limited_marks())
+		return control;
+	if (!(control & WEIR_STATE_TRACKED))
+		s->wscale[1] &= ~(WEIR_WSCALE_LEARNED | WEIR_WSCALE_SETTLES);
+	s->wscale[1] &= ~WEIR_WSCALE_SOURCE_IS_1(half);
+	if (how & WEIR_MARK_END_1)
+		s->wscale[1] |= WEIR_WSCALE_SOURCE_IS_1(half);
+	return control | WEIR_STATE_TRACKED;
+}
+
+/*
  * Makes a record in a locked bucket. Returns 0, or the drop's reason + 1. A function of its own, so
  * that its stack is not also that of what ends a record.
  */
@@ -238,6 +261,8 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 	control = weir_bucket_fill(s, slot, addresses, p, d);
 	control = weir_bucket_add_half(
 		p, d, slot, control, d->flags & WEIR_DECISION_SOURCE_TRACK ? WEIR_ADD_TRACKED : 0);
+	if (d->flags & WEIR_DECISION_LIMITED)
+		control = weir_bucket_mark(slot, control, weir_half_of(p, 0));
 	weir_bucket_count_in(d->alias ? weir_state_line(d->alias) : s, slot, 0, p->ip_bytes);
 	weir_bucket_hang(line, s, slot, control, is_first);
 	weir_dirty_hint(slot);
@@ -277,9 +302,13 @@ static __always_inline bool weir_bucket_is_elsewhere(const struct weir_fw_packet
 	return s->control & bound && slot && slot != weir_fw_slot(p);
 }
 
-/* Takes a half away from a record that lives on. */
-static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half)
+/*
+ * Takes a half away from a record that lives on, which has left its limiters. A function of its
+ * own, so that its stack is not also that of what makes a half.
+ */
+__noinline int weir_bucket_drop_half(__u32 slot, __u32 half)
 {
+	weir_line *s = weir_state_line(slot);
 	__u32 rule = weir_half_rule(s, slot, half);
 	__u32 other = weir_half_rule(s, slot, !half);
 	__u32 active = weir_fw_control()->active, first;
@@ -295,6 +324,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 	first = weir_fw_counters_of(active, rule, 0);
 	if (rule != other && first)
 		__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+	return 0;
 }
 
 /*
@@ -344,6 +374,13 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 			drop = weir_source_check(p, d);
 		else if (is_tracked)
 			drop = weir_source_join(p, d);
+		if (!drop && d->flags & WEIR_DECISION_LIMITED) {
+			drop = weir_limited_join(p, d, slot,
+						 reverse | WEIR_LIMITED_IS_THERE |
+							 (is_other ? WEIR_LIMITED_IS_OTHER : 0));
+			if (drop && is_tracked)
+				weir_source_return(p, d);
+		}
 		if (drop) {
 			if (is_new)
 				weir_limit_return_rule(p, d);
@@ -355,15 +392,25 @@ __noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
 				weir_limit_return_rule(p, d);
 			if (is_tracked)
 				weir_source_return(p, d);
+			if (d->flags & WEIR_DECISION_LIMITED)
+				weir_limited_undo(p);
 			return weir_fw_control()->state_count < weir_limit_of_table(p, d) ?
 				       WEIR_FW_REASON_STATE_INSERT + 1 :
 				       WEIR_FW_REASON_STATE_LIMIT + 1;
 		}
 		/* A half that is bound to another interface moves to this one. */
-		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
-			weir_bucket_drop_half(s, slot, half);
+		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) {
+			if (weir_limiter_is_any())
+				weir_limited_leave(slot, half | (d->flags & WEIR_DECISION_LIMITED ?
+									 WEIR_LIMITED_MOVES :
+									 0));
+			weir_bucket_drop_half(slot, half);
+		}
 		s->control = weir_bucket_add_half(
 			p, d, slot, s->control, reverse | (is_tracked ? WEIR_ADD_TRACKED : 0));
+		if (d->flags & WEIR_DECISION_LIMITED)
+			s->control = weir_bucket_mark(
+				slot, s->control, half | (reverse ? WEIR_MARK_END_1 : 0));
 		weir_dirty_hint(slot);
 	}
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
@@ -420,6 +467,10 @@ static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 	drop = is_tracked ? weir_source_join(p, d) : 0;
 	if (drop)
 		goto return_rule;
+	if (d->flags & WEIR_DECISION_LIMITED)
+		drop = weir_limited_join(p, d, home, 0);
+	if (drop)
+		goto return_source;
 	drop = WEIR_FW_REASON_STATE_LIMIT + 1;
 	if (weir_limit_take_table(p, d)) {
 		if (found != WEIR_FOUND_NONE && !is_taken)
@@ -432,6 +483,9 @@ static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 		}
 		weir_limit_return_table();
 	}
+	if (d->flags & WEIR_DECISION_LIMITED)
+		weir_limited_undo(p);
+return_source:
 	if (is_tracked)
 		weir_source_return(p, d);
 return_rule:

@@ -140,7 +140,7 @@ static __always_inline int weir_fw_ask_rules(void *ctx, bool is_skb, struct weir
 		walk->asking.held[0] = 0;
 		walk->asking.held[1] = 0;
 	}
-	if (!walk->winner)
+	if (walk->refused || !walk->winner)
 		return 0;
 	number = walk->winner - 1;
 	at = weir_fw_translation_of(p->ruleset, number);
@@ -184,6 +184,8 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
 		if (scratch->before.is_translated)
 			weir_fw_ask_kernel(ctx, is_skb, p);
 		is_judged = weir_fw_begin(p, walk, d);
+		if (scratch->before.is_translated)
+			weir_copy_address(walk->limited.source, scratch->before.src);
 		if (is_logged)
 			d->log_rule = log_rule;
 	}
@@ -216,7 +218,8 @@ static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
  * Asks the rules of p->direction; what they say stands in the CPU's scratch. In the caller itself:
  * what rules need of the stack begins where that of the program ends.
  */
-static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_packet *p)
+static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_packet *p,
+					const struct weir_fw_hit *hit)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
@@ -224,6 +227,8 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 		return;
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
+	if (hit->slot != WEIR_FW_SLOT_NONE)
+		scratch->decision.record = (hit->slot + 1) << 1 | (hit->reverse & 1);
 	scratch->before.is_translated = 0;
 	scratch->before.changes_family = 0;
 	weir_fw_ask_kernel(ctx, is_skb, p);

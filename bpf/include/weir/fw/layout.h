@@ -204,8 +204,8 @@ struct weir_fw_control {
 	__u64 free_unused[7];
 	__u32 fresh_count;	/* overflow slots that were ever taken: those behind are free too */
 	__u32 free_count;	/* of those in the list */
-	__u32 source_unused;
-	__u32 source_count;	/* nodes of sources */
+	__u32 limited_count;	/* nodes of limiters' sources */
+	__u32 source_count;	/* nodes of other sources */
 	__u32 fresh_unused[12];
 	__u64 next_hop_lock;	/* bit 0; makers of next hops */
 	__u32 next_hop_count;
@@ -621,6 +621,24 @@ struct weir_fw_rule_counters {
 };
 
 _Static_assert(sizeof(struct weir_fw_rule_counters) == 64, "one line per CPU");
+
+/*
+ * What a state limiter or source limiter has counted, over all CPUs and reloads: pf's
+ * pf_statelim and pf_sourcelim (pfvar_priv.h of OpenBSD). One line.
+ */
+struct weir_fw_limiter_counts {
+	__u64 paced;		/* of a state limiter: its states by now: weir_limiter_pace() */
+	__u32 in_use;		/* states that it counts */
+	__u32 source_count;	/* sources that it knows */
+	__u64 admitted;		/* states that it has let through */
+	__u64 hard_limited;	/* packets that met `limit` */
+	__u64 rate_limited;	/* packets that met `rate` */
+	__u64 sources_limited;	/* packets that met `entries` */
+	__u64 source_makes;	/* sources that it began to count */
+	__u64 no_memory;	/* and those that found no room */
+};
+
+_Static_assert(sizeof(struct weir_fw_limiter_counts) == 64, "a limiter's counts are one line");
 
 /* Entries of tables with `counters` that have been counted (counted.h). */
 #define WEIR_FW_COUNTED_MAX 65536

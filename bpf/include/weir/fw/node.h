@@ -7,8 +7,16 @@
 
 struct weir_source_key {
 	__be32 addr[4];
-	__u32 rule;		/* id; WEIR_FW_RULE_NONE: all rules with `source-track global` */
-	__u32 family;
+	/* Id; WEIR_FW_RULE_NONE: all rules with `source-track global`. Of a limiter's: its id. */
+	__u32 rule;
+	__u32 family;		/* and WEIR_SOURCE_OF_LIMITER */
+};
+
+enum weir_source_constant {
+	/* weir_source_key.family, beside it: the network of a source, which a limiter counts */
+	WEIR_SOURCE_OF_LIMITER = 1 << 2,
+	/* weir_source_overload.family, beside that: it leaves the limiter's table */
+	WEIR_SOURCE_LEAVES = 1 << 3,
 };
 
 struct weir_source {
@@ -33,13 +41,16 @@ struct weir_source {
 	 * CPU still holds it: who has the lock asks whether it is the one that was looked up.
 	 */
 	struct weir_source_key key;
+	/* Of a source limiter's: */
+	__u32 is_listed;	/* it was put into the limiter's table */
+	__u64 paced;		/* its states by now: weir_limiter_pace() */
 };
 
-/* To the control process: a source over the limits of a rule with overload. */
+/* To the control process: a source over the limits of a rule with overload, or of a limiter. */
 struct weir_source_overload {
 	__u64 time_ns;		/* CLOCK_BOOTTIME */
-	__u32 rule;
-	__u32 family;
+	__u32 rule;		/* id, or that of the limiter */
+	__u32 family;		/* and WEIR_SOURCE_* */
 	__be32 addr[4];
 };
 

@@ -127,6 +127,7 @@ enum weir_decision_flag {
 	WEIR_DECISION_RATED = 1 << 19,	     /* `max-pkt-rate`: bound.h */
 	WEIR_DECISION_ONCE = 1 << 20,	     /* of a rule: it matches one packet */
 	WEIR_DECISION_COPIED = 1 << 21,	     /* `dup-to`: dup.h */
+	WEIR_DECISION_LIMITED = 1 << 22,     /* the rule has limiters: limiter.h */
 };
 
 struct weir_fw_decision {
@@ -149,7 +150,7 @@ struct weir_fw_decision {
 	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
 	__u64 scrub;		/* what the packet is changed by: enum weir_fw_scrub */
 	__u32 mtu_bytes;	/* that an ICMP error tells of; 0: it says unreachable */
-	__u32 unused;
+	__u32 record;		/* of the packet: slot + 1 << 1 | it goes from end 1; 0: none */
 };
 
 #endif /* WEIR_FW_PACKET_H */

@@ -64,6 +64,8 @@ static __always_inline void weir_restore_count(const struct weir_fw_sweep *r,
 		weir_at(struct weir_fw_rule_counters, at)->states_created++;
 		__sync_fetch_and_add(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
 	}
+	weir_limited_restore(p->ruleset, weir_restore_rule(r, 0), WEIR_FW_RULE_NONE);
+	weir_limited_restore(p->ruleset, weir_restore_rule(r, 1), weir_restore_rule(r, 0));
 }
 
 /* What it has counted so far goes to its account. */

@@ -12,6 +12,7 @@
 #include <weir/fw/counted.h>
 #include <weir/fw/headers.h>
 #include <weir/fw/image.h>
+#include <weir/fw/limiter.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/prefix.h>
 #include <weir/fw/typed.h>
@@ -405,6 +406,8 @@ struct weir_fw_walk {
 	__u32 next;		/* candidates before this number are in anchors not entered */
 	__u32 translator;	/* number + 1 of a `match` at which the walk has stopped */
 	__u32 list_tag;		/* the tag that a rule of FreeBSD's lists has given; 0: none */
+	__u32 refused;		/* a limiter has no room: the reason of the drop + 1; 0: none */
+	struct weir_limiter_asked limited;
 };
 
 #define WEIR_FW_WALK_ENDS 0xffffffffu
@@ -430,6 +433,26 @@ static __always_inline __u32 weir_fw_rule_tag(const struct weir_fw_packet *p,
 }
 
 /*
+ * Whether a rule whose criteria hold does not match for what its limiters, or it itself, have had.
+ * One of a limiter that blocks ends the walk.
+ */
+static __always_inline bool weir_fw_rule_is_off(const struct weir_fw_packet *p,
+						struct weir_fw_walk *walk, __u32 rule_at)
+{
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, rule_at);
+	int refused = 0;
+
+	if (rule->decision & WEIR_DECISION_LIMITED)
+		refused = weir_limiter_refuses(p, &walk->limited, rule->id);
+	if (refused > WEIR_LIMITER_NO_MATCH)
+		walk->refused = refused - 1;
+	if (refused)
+		return true;
+	return rule->decision & (WEIR_DECISION_ONCE | WEIR_DECISION_RATED) &&
+	       weir_rule_has_ended(p, rule_at);
+}
+
+/*
  * Asks the rule of a number, and does what follows from it. Returns the number of the next rule,
  * or WEIR_FW_WALK_ENDS.
  */
@@ -451,9 +474,12 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 	at = p->ruleset + image->rules_at + number * (__u32)sizeof(*rule);
 	rule = weir_at(struct weir_fw_rule, at);
 	kind = rule->kind;
-	if (rule->decision & (WEIR_DECISION_ONCE | WEIR_DECISION_RATED) &&
-	    weir_rule_has_ended(p, at))
-		return criteria->end ? criteria->end : number + 1;
+	if (rule->decision &
+		    (WEIR_DECISION_ONCE | WEIR_DECISION_RATED | WEIR_DECISION_LIMITED) &&
+	    weir_fw_rule_is_off(p, walk, at))
+		return walk->refused	 ? WEIR_FW_WALK_ENDS :
+		       criteria->end ? criteria->end :
+				       number + 1;
 	if (kind == WEIR_FW_RULE_ANCHOR_END)
 		return walk->winner > rule->number ? WEIR_FW_WALK_ENDS : number + 1;
 	tag = rule->tag;
@@ -654,7 +680,27 @@ __noinline int weir_fw_begin(const struct weir_fw_packet *p __arg_nonnull,
 	if (!p->ruleset)
 		return false;
 	weir_fw_asking_begin(p, &walk->asking, d->tag);
+	if (image->flags & WEIR_FW_IMAGE_LIMITERS) {
+		weir_copy_address(walk->limited.source, p->src);
+		walk->limited.record = d->record;
+	}
 	return image->judged[p->direction & 1] >> (walk->asking.slot & 63) & 1;
+}
+
+/* A limiter that blocks has no room: the packet counts for the rule that had won by then. */
+static __always_inline void weir_fw_refuse_limited(const struct weir_fw_packet *p,
+						   const struct weir_fw_walk *walk,
+						   struct weir_fw_decision *d)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+
+	if (walk->winner) {
+		d->rule_at = p->ruleset + image->rules_at +
+			     (walk->winner - 1) * (__u32)sizeof(struct weir_fw_rule);
+		d->rule = weir_at(struct weir_fw_rule, d->rule_at)->id;
+	}
+	d->flags |= WEIR_DECISION_BLOCK | WEIR_DECISION_BLOCK_LIMIT;
+	d->reason = walk->refused - 1;
 }
 
 /* What the walk comes to. */
@@ -665,7 +711,9 @@ __noinline int weir_fw_end(const struct weir_fw_packet *p __arg_nonnull,
 	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
 
 	d->tag = walk->asking.tag;
-	if (walk->winner) {
+	if (walk->refused) {
+		weir_fw_refuse_limited(p, walk, d);
+	} else if (walk->winner) {
 		weir_fw_rule_scrubs(p, d, walk->winner - 1);
 		weir_fw_finish(p, p->ruleset + image->rules_at +
 				       (walk->winner - 1) * (__u32)sizeof(struct weir_fw_rule),

@@ -237,7 +237,7 @@ static __always_inline int weir_fw_judge_new_skb(struct __sk_buff *skb, struct w
 
 	if (direction == WEIR_FW_OUT && weir_fw_has_tags(p))
 		weir_fw_recall_tag(p, hit);
-	weir_fw_ask(skb, true, p);
+	weir_fw_ask(skb, true, p, hit);
 	drop = weir_fw_obey_skb(skb, p, hit);
 	if (drop)
 		return drop;

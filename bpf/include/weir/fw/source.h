@@ -15,68 +15,18 @@
 #include <weir/fw/counters.h>
 #include <weir/fw/image.h>
 #include <weir/fw/log.h>
-#include <weir/fw/node.h>
+#include <weir/fw/sources.h>
 #include <weir/fw/state.h>
 
 /* `set limit src-nodes` is held by count; the map is made with room for it. */
 #define WEIR_SOURCE_COUNT_DEFAULT 10000
 /* In weir_source.overloads, beside the rule's table: states of the source end, too. */
 #define WEIR_SOURCE_FLUSHES (1u << 16)
-/* More than a thousand sources at a time that went over a limit. */
-#define WEIR_SOURCE_RING_BYTES (1u << 16)
 /* Connections are counted in thousandths, because they fade. */
 #define WEIR_SOURCE_RATE_UNIT 1000
-#define WEIR_SOURCE_TRIES 4
 
 /* weir_source_key.family, beside WEIR_FW_INET and WEIR_FW_INET6: the number of nodes of a rule. */
 #define WEIR_SOURCE_NODES_OF_RULE 2
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
-	__uint(max_entries, 1); /* set when it is loaded */
-	__type(key, struct weir_source_key);
-	__type(value, struct weir_source);
-} weir_sources SEC(".maps");
-
-/* Room of each CPU for keys and a new node, which the stack has not under all that calls this. */
-struct weir_source_room {
-	struct weir_source_key key;
-	struct weir_source_key count_key;
-	/* struct weir_source, before it is in its map, where the lock in it means something. */
-	__u32 fresh[sizeof(struct weir_source) / sizeof(__u32)];
-	/* What a node gets of the rule: as its fields of these names. */
-	__u32 connections_max;
-	__u32 rate_count;
-	__u32 rate_seconds;
-	__u32 overloads;
-	__u32 keep_ticks;
-};
-
-#define WEIR_SOURCE_OWNER_AT (__builtin_offsetof(struct weir_source, owner) / sizeof(__u32))
-#define WEIR_SOURCE_CREATED_AT                                                                    \
-	(__builtin_offsetof(struct weir_source, created_tick) / sizeof(__u32))
-#define WEIR_SOURCE_KEY_AT (__builtin_offsetof(struct weir_source, key) / sizeof(__u32))
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct weir_source_room);
-} weir_source_rooms SEC(".maps");
-
-static __always_inline struct weir_source_room *weir_source_room(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&weir_source_rooms, &zero);
-}
-
-/* A ring of their own, so that no flood of packets that are logged displaces them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, WEIR_SOURCE_RING_BYTES);
-} weir_overloads SEC(".maps");
 
 static __always_inline void weir_source_count_limit(__u32 cpu, enum weir_fw_limit limit)
 {
@@ -104,19 +54,6 @@ static __always_inline void weir_source_key_of_packet(const struct weir_fw_packe
 	key->addr[3] = p->src[3];
 	key->rule = weir_source_is_global(d) ? WEIR_FW_RULE_NONE : d->rule;
 	key->family = p->family;
-}
-
-/* Whether a node, which is locked, is still the one that a key has led to. */
-static __always_inline bool weir_source_is_of(const struct weir_source *node,
-					      const struct weir_source_key *key)
-{
-	const __u32 *a = (const __u32 *)&node->key, *b = (const __u32 *)key;
-	__u32 differ = node->is_dead, i;
-
-#pragma unroll
-	for (i = 0; i < sizeof(*key) / sizeof(__u32); i++)
-		differ |= a[i] ^ b[i];
-	return !differ;
 }
 
 /* Counts a node of a rule up or down; false if the rule may have no more. */

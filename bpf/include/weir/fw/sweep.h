@@ -114,9 +114,17 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 	       weir_sweep_end_fits(r, 1, one, s->port[0], words);
 }
 
+/* Whether a source limiter counts a record: that goes on. */
+static __always_inline bool weir_sweep_is_limited(__u32 slot)
+{
+	return weir_limiter_is_any() &&
+	       (weir_limiter_held(slot, 0) | weir_limiter_held(slot, 1)) &
+		       WEIR_LIMITER_SOURCE_MASK;
+}
+
 /* Takes a record's halves out of their sources' nodes, where the source fits. */
 static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, weir_line *s,
-					       __u32 control)
+					       __u32 slot, __u32 control)
 {
 	bool is_ipv6 = control & WEIR_STATE_IPV6;
 	__u32 version = r->flags & 0xff, words = is_ipv6 ? 4 : 1, half, end;
@@ -133,7 +141,8 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 			s->interface[half] &=
 				~(WEIR_STATE_SOURCE_TRACKED | WEIR_STATE_SOURCE_GLOBAL);
 	}
-	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED)) {
+	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED) &&
+	    !weir_sweep_is_limited(slot)) {
 		s->control = control & ~WEIR_STATE_TRACKED;
 		s->wscale[1] &= ~(WEIR_WSCALE_LEARNED | WEIR_WSCALE_SETTLES);
 	}
@@ -156,7 +165,9 @@ __noinline int weir_sweep_sources(struct xdp_md *ctx, struct weir_fw_sweep *r __
 	for (i = 0; i < WEIR_SWEEP_KEYS_MAX && weir_fw_may_loop; i++) {
 		if (i >= count)
 			break;
-		r->removed += weir_source_end(&keys[i], now, r->rule);
+		r->removed += keys[i].family & WEIR_SOURCE_OF_LIMITER ?
+				      weir_limited_end_source(&keys[i], now, r->rule) :
+				      weir_source_end(&keys[i], now, r->rule);
 	}
 	return 0;
 }
@@ -248,7 +259,7 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 	if (r->mode == WEIR_SWEEP_STAMP || r->mode == WEIR_SWEEP_FORGET)
 		return weir_sweep_sent(r, slot, run->now);
 	if (r->mode == WEIR_SWEEP_UNTRACK) {
-		weir_sweep_untrack(r, s, control);
+		weir_sweep_untrack(r, s, slot, control);
 		return false;
 	}
 	return weir_sweep_fits(r, s, slot, control);

@@ -20,6 +20,7 @@
 #include <weir/fw/dirty.h>
 #include <weir/fw/event.h>
 #include <weir/fw/image.h>
+#include <weir/fw/limited.h>
 #include <weir/fw/line.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/source.h>
@@ -548,6 +549,10 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 	if (flags & WEIR_STATE_TRACKED) {
 		weir_source_leave(slot, 0);
 		weir_source_leave(slot, 1);
+	}
+	if (weir_limiter_is_any()) {
+		weir_limited_leave(slot, 0);
+		weir_limited_leave(slot, 1 | WEIR_LIMITED_LAST);
 	}
 	if (flags & WEIR_STATE_TRANSLATED)
 		weir_bucket_end_aliases(s);

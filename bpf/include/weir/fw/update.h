@@ -71,6 +71,7 @@ static __always_inline __u32 weir_update_half(const struct weir_fw_sweep *r,
 	at = weir_fw_counters_of(p->ruleset, rule, 0);
 	if (at && weir_half_rule(s, slot, !half) != rule)
 		__sync_fetch_and_add(&weir_at(struct weir_fw_rule_counters, at)->states_live, 1);
+	weir_limited_restore(p->ruleset, rule, weir_half_rule(s, slot, !half));
 	return weir_rewire_attach(s, control, half, w);
 }
 

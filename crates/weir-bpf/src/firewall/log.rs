@@ -10,7 +10,7 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use super::deferred::Deferred;
 use super::layout::source_overload;
-use super::{Firewall, sources};
+use super::{Firewall, limited, sources};
 
 /// The reading end of the ring buffer of logged packets; there may be one at a time.
 #[derive(Debug)]
@@ -35,14 +35,17 @@ struct Reader {
 }
 
 /// A source that went over the limits of a rule with `overload`: it belongs into the rule's table.
+/// Or one of a source limiter, which goes into the limiter's table, or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overload {
     /// When it happened: `CLOCK_BOOTTIME`, ns.
     pub time_ns: u64,
-    /// Id of the rule.
+    /// Id of the rule, or of the limiter.
     pub rule: u32,
-    /// The source.
+    /// The source, as far as a limiter counts it.
     pub address: IpAddr,
+    /// Of a limiter's: whether it leaves the table. `None`: of a rule.
+    pub leaves: Option<bool>,
 }
 
 impl Overload {
@@ -51,10 +54,14 @@ impl Overload {
         let bytes = |at: u32| record.get(at as usize..);
         let word = |at: u32| Some(u32::from_ne_bytes(*bytes(at)?.first_chunk()?));
         let family = word(source_overload::FAMILY)?;
-        let address = sources::address(family, bytes(source_overload::ADDR)?.first_chunk()?)?;
+        let addr = bytes(source_overload::ADDR)?.first_chunk()?;
+        let (address, leaves) = match limited::address(family, addr) {
+            Some((address, leaves)) => (address, Some(leaves)),
+            None => (sources::address(family, addr)?, None),
+        };
         let time_ns = u64::from_ne_bytes(*bytes(source_overload::TIME_NS)?.first_chunk()?);
         let rule = word(source_overload::RULE)?;
-        Some(Self { time_ns, rule, address })
+        Some(Self { time_ns, rule, address, leaves })
     }
 }
 

@@ -41,10 +41,6 @@ pub struct Source {
 impl Source {
     /// From a key and a value of the map. `None` if it counts a rule's nodes instead.
     fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let word = |bytes: &[u8], at: u32| {
-            let word_bytes = bytes.get(at as usize..)?.first_chunk::<4>()?;
-            Some(u32::from_ne_bytes(*word_bytes))
-        };
         let address = address(word(key, source_key::FAMILY)?, key.first_chunk()?)?;
         let rule = word(key, source_key::RULE)?;
         Some(Self {
@@ -58,6 +54,16 @@ impl Source {
             created_tick: word(value, source::CREATED_TICK)?,
         })
     }
+}
+
+/// A word of a key or of a value.
+pub(super) fn word(bytes: &[u8], at: u32) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at as usize..)?.first_chunk::<4>()?))
+}
+
+/// A key as words.
+pub(super) fn words(key: &[u8]) -> impl Iterator<Item = u32> {
+    key.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word))
 }
 
 /// A source's address. `None` if the family is none: the key then counts a rule's nodes.
@@ -83,23 +89,29 @@ impl Firewall {
     }
 
     fn each_source(&self, mut each: impl FnMut(&[u8], Source)) -> io::Result<()> {
-        batch::for_each(&self.sources, |key, value| {
+        self.each_node(|key, value| {
             if let Some(source) = Source::read(key, value) {
                 each(key, source);
             }
         })
     }
 
-    /// Ends the nodes that have had no states for as long as `src.track` of their rules says; gives
-    /// how many.
+    /// All that is in the map.
+    pub(super) fn each_node(&self, each: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
+        batch::for_each(&self.sources, each)
+    }
+
+    /// Ends the nodes that have had no states for as long as `src.track` of their rules says, and
+    /// those of limiters that are over; gives how many.
     ///
     /// # Errors
     /// What the kernel returned.
     pub fn expire_sources(&self) -> io::Result<u64> {
+        let limited_count = self.end_limited_sources(false)?;
         if self.arena.read32(control::SOURCE_COUNT) == 0 {
-            return Ok(0);
+            return Ok(limited_count);
         }
-        self.end_sources(false, |source| source.state_count == 0)
+        Ok(limited_count + self.end_sources(false, |source| source.state_count == 0)?)
     }
 
     /// Ends the nodes of sources that fit a filter's version and `source`; gives how many. Their
@@ -118,10 +130,14 @@ impl Firewall {
         let mut keys: Vec<u32> = Vec::new();
         self.each_source(|key, source| {
             if fits(&source) {
-                let (words, _) = key.as_chunks::<4>();
-                keys.extend(words.iter().map(|word| u32::from_ne_bytes(*word)));
+                keys.extend(words(key));
             }
         })?;
+        self.end_nodes(&keys, is_any)
+    }
+
+    /// Ends the nodes of keys, as far as their time is over, or (`is_any`) all.
+    pub(super) fn end_nodes(&self, keys: &[u32], is_any: bool) -> io::Result<u64> {
         let mut ended = 0;
         for group in keys.chunks(KEYS_MAX * KEY_WORDS) {
             let mut request: Words = [0; WORDS];

@@ -48,6 +48,7 @@ impl Names<'_> {
         action.decision |= if options.once { decision::ONCE } else { 0 };
         action.decision |= if copies(rule) { decision::COPIED } else { 0 };
         action.decision |= if options.max_pkt_rate.is_some() { decision::RATED } else { 0 };
+        action.decision |= if options.limiters.is_empty() { 0 } else { decision::LIMITED };
         if let (Action::Block(policy), None) = (rule.action, &rule.anchor) {
             answers(policy, &mut action);
         }

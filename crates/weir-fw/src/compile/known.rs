@@ -58,6 +58,12 @@ pub struct Known {
     pub gateways: Numbers<Gateway>,
     /// Names of queues.
     pub queues: Numbers<String>,
+    /// The limiters of the last ruleset, by their numbers.
+    #[serde(default)]
+    pub limiters: Vec<u32>,
+    /// Where limiters have counted, from the arena's start; 0: there never was one.
+    #[serde(default)]
+    pub limiter_counts_at: u32,
 }
 
 /// Where packets go.
@@ -127,14 +133,18 @@ pub struct OfStates {
     pub labels: Vec<String>,
     /// Its `overload`.
     pub overload: Option<Overload>,
+    /// Its limiters: `enum weir_fw_limited` of image.h.
+    #[serde(default)]
+    pub limited: u32,
 }
 
 impl OfStates {
     /// That of a rule of an anchor.
-    pub(super) fn new(anchor: &str, rule: &Rule) -> Self {
+    pub(super) fn new(anchor: &str, rule: &Rule, limited: u32) -> Self {
         Self {
             labels: rule.options.labels.iter().map(ToString::to_string).collect(),
             overload: Overload::of(anchor, rule),
+            limited,
         }
     }
 }
@@ -194,6 +204,12 @@ impl Known {
             let of_states = self.of_states.get(id);
             of_states.is_some_and(|found| found.labels.iter().any(|found| found == label))
         })
+    }
+
+    /// Whether some rule has limiters, or one that is gone, of which there may be states.
+    #[must_use]
+    pub(crate) fn has_limiters(&self) -> bool {
+        self.of_states.values().any(|found| found.limited != 0)
     }
 
     /// `overload` of a rule, also of one that is gone: its states still count their sources.
@@ -289,7 +305,10 @@ mod tests {
         ];
         let rules = (0..).zip(of_states).map(|(ordinal, (labels, overload))| {
             let labels = labels.iter().map(ToString::to_string).collect();
-            (key("pass overload <y> label \"three\"", ordinal), OfStates { labels, overload })
+            (
+                key("pass overload <y> label \"three\"", ordinal),
+                OfStates { labels, overload, limited: 0 },
+            )
         });
         let mut known = Known::default();
         known.assign(rules.collect()).unwrap();

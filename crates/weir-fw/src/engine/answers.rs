@@ -11,7 +11,7 @@ use weir_rules::facts::Facts;
 use weir_rules::fingerprint::Fingerprints;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
-use weir_rules::value::Syncookies;
+use weir_rules::value::{LimiterKind, Syncookies};
 
 use super::counters::{self, LIMIT_NAMES, LiveCounts, Totals};
 use super::source::loaded_anchors;
@@ -197,6 +197,8 @@ impl Engine {
                 return Ok((format!("{word}\n"), u8::from(!is_enabled)));
             }
             Shown::Sources => self.show_sources(how)?,
+            Shown::StateLimiters => self.show_limiters(LimiterKind::State, how)?,
+            Shown::SourceLimiters => self.show_limiters(LimiterKind::Source, how)?,
             Shown::Nat => self.show_translation(how, live),
             Shown::Queue => self.show_queues(how.verbosity),
             Shown::States | Shown::All => String::new(),

@@ -131,6 +131,10 @@ impl Engine {
             let why = "a typed table stands in the main ruleset, and rules of anchors see it";
             return Err(Refused::because(why));
         }
+        if !path.is_empty() && source.ruleset.limiters().next().is_some() {
+            let why = "a limiter stands in the main ruleset; rules of anchors name it by its `id`";
+            return Err(Refused::because(why));
+        }
         let (typed, fresh) = self.declared(&source.ruleset, has_tables)?;
         let mut next = Next { facts, main, anchors, tables, typed };
         let parts = source.load.parts;

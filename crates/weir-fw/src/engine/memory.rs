@@ -80,15 +80,29 @@ pub(super) fn sizes_of(ruleset: &Ruleset) -> Result<Plan, Impossible> {
             return Err((vec![Size::Limit(limit)], message));
         }
     }
+    let (sources, most) = (source_count(ruleset), limits::SOURCE_LIMIT_MAX);
+    if sources > most {
+        let message = format!(
+            "set limit src-nodes and `entries` of source limiters come to {sources}: the table of \
+             sources has at most {most} places"
+        );
+        return Err((vec![Size::Limit("src-nodes")], message));
+    }
     let states = limit_of(ruleset, "states");
     let (hash_size, translated) = (ruleset.settings.hash_size, translated_count(ruleset, states));
     let plan = limits::plan(states, hash_size, cpu_count, translated);
     let followed = Followed {
         fragment_limit: limit_of(ruleset, "frags").max(1),
-        source_limit: limit_of(ruleset, "src-nodes"),
+        source_limit: source_count(ruleset),
     };
     let plan = plan.map_err(|error| (blamed(&error).to_vec(), error.to_string()))?;
     Ok(plan.with(followed))
+}
+
+/// Sources that rules may track, and limiters count.
+pub(super) fn source_count(ruleset: &Ruleset) -> u32 {
+    let entries = ruleset.limiters().filter_map(|limiter| limiter.entries);
+    entries.fold(limit_of(ruleset, "src-nodes"), u32::saturating_add)
 }
 
 /// How many of its states a ruleset may translate: all of them, or none.
@@ -212,6 +226,14 @@ impl Engine {
         let places = self.firewall.source_count_max();
         if limits::source_places(main.limit("src-nodes")) > places {
             return Err(has_places(main, "src-nodes", "sources", places));
+        }
+        let sources = source_count(&main.ruleset);
+        if limits::source_places(sources) > places {
+            let message = format!(
+                "set limit src-nodes and `entries` of source limiters come to {sources}: the table \
+                 of sources has {places} places, {MADE_ONCE}"
+            );
+            return Err(main.refused(&[Size::Limit("src-nodes")], message));
         }
         let reserved = main.ruleset.settings.state_reserve;
         if reserved >= states {

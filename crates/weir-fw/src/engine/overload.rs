@@ -24,7 +24,7 @@ impl Engine {
     pub(crate) fn overloaded(&mut self, list: &[Record]) -> Result<Vec<Filter>, Refused> {
         let mut filters = Vec::new();
         let mut added: BTreeMap<Key, Vec<IpAddr>> = BTreeMap::new();
-        for record in list {
+        for record in list.iter().filter(|record| record.leaves.is_none()) {
             // The rule may have gone, and the last of its states.
             let Some(overload) = self.known.overload(record.rule) else { continue };
             let key = (overload.anchor, overload.table);
@@ -36,7 +36,7 @@ impl Engine {
                 Flush::Global => filters.push(filter_of_source(record.address, None)),
             }
         }
-        let mut result = Ok(());
+        let mut result = self.list_sources(list);
         for (key, sources) in added {
             result = self.add_sources(&key, &sources).and(result);
         }

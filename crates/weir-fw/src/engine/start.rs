@@ -107,7 +107,7 @@ impl Engine {
         let load_options = LoadOptions {
             hash_seed,
             fragment_count_max: main.limit("frags").max(1),
-            source_count_max: limits::source_places(main.limit("src-nodes")),
+            source_count_max: limits::source_places(memory::source_count(&main.ruleset)),
             log_bytes: LOG_BYTES,
             event_bytes: EVENT_BYTES,
             change_bytes: CHANGE_BYTES,

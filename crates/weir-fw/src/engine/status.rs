@@ -184,6 +184,7 @@ impl Engine {
             "uncounted_packets": table.uncounted_count,
             "copied_packets": table.copied_packets,
             "copy_lost_packets": table.copy_lost_packets,
+            "limiters": self.limiter_values(),
         });
         if let Some(rules) = rules {
             value["rules"] = Value::Array(rules);

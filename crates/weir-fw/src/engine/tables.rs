@@ -321,11 +321,22 @@ impl Engine {
 
     /// Adds addresses, as `overload` does.
     pub(super) fn add_sources(&mut self, key: &Key, sources: &[IpAddr]) -> Result<(), Refused> {
-        let whole = |source: &IpAddr| ((*source, if source.is_ipv4() { 32 } else { 128 }), false);
-        let entries: Vec<_> = sources.iter().map(whole).collect();
+        let whole = |source: &IpAddr| (*source, if source.is_ipv4() { 32 } else { 128 });
+        let networks: Vec<_> = sources.iter().map(whole).collect();
+        self.change_sources(key, TableAction::Add, &networks)
+    }
+
+    /// Adds networks to a table, or deletes them, as source limiters do.
+    pub(super) fn change_sources(
+        &mut self,
+        key: &Key,
+        action: TableAction,
+        networks: &[Network],
+    ) -> Result<(), Refused> {
+        let entries: Vec<_> = networks.iter().map(|network| (*network, false)).collect();
         let fresh = Table::default();
         let table = self.tables.all.get(key).unwrap_or(&fresh);
-        let (difference, _) = difference(table, TableAction::Add, &entries, clock::unix_s());
+        let (difference, _) = difference(table, action, &entries, clock::unix_s());
         self.change_table(key, fresh, &difference)
     }
 

@@ -44,7 +44,7 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
             FreeBsd,
             "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default rio)",
         ),
-        (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
+        (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100 rate 1/40000000\npass"),
         (Os, FreeBsd, "pass in proto tcp from any os Linux"),
         (Os, FreeBsd, "rdr on em0 inet proto tcp from any os Linux to (em0) port 80 -> 192.0.2.9"),
         (Os, FreeBsd, "nat on em0 inet proto tcp from any os Linux -> (em0)"),

@@ -79,7 +79,8 @@ pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
 /// Why.
 const SCRUB_ANCHOR: &str = "pf asks the `scrub` rules of the main ruleset alone";
 
-/// Finds the `scrub` rules and the typed tables of a file that is loaded into an anchor.
+/// Finds the `scrub` rules, the typed tables and the limiters of a file that is loaded into an
+/// anchor.
 #[must_use]
 pub(crate) fn of_anchor(ruleset: &Ruleset) -> Vec<Diagnostic> {
     let mut found = Found::default();
@@ -88,6 +89,10 @@ pub(crate) fn of_anchor(ruleset: &Ruleset) -> Vec<Diagnostic> {
     found.list.extend(typed.map(|table| {
         let message = "a typed table stands in the main ruleset, and rules of anchors see it";
         Diagnostic::error(Code::CannotRun, table.span, message)
+    }));
+    found.list.extend(ruleset.limiters().map(|limiter| {
+        let message = "a limiter stands in the main ruleset; rules of anchors name it by its `id`";
+        Diagnostic::error(Code::CannotRun, limiter.name.span, message)
     }));
     found.list
 }

@@ -83,6 +83,24 @@ const GATEWAYS4: &[(&str, &str)] =
     &[("em0", "10.0.0.77"), ("em1", "192.0.2.77"), ("em2", "10.2.0.77")];
 const GATEWAYS6: &[(&str, &str)] =
     &[("em0", "2001:db8::77"), ("em1", "2001:db8:1::77"), ("em2", "2001:db8:22::77")];
+/// Limiters of rulesets that have some, and how rules name them.
+const LIMITERS: &str = "\
+state limiter few id 1 limit 2
+state limiter paced id 2 limit 30 rate 2/10
+source limiter each id 1 entries 2 limit 2 inet mask 29 inet6 mask 125
+source limiter slow id 2 entries 3 limit 20 rate 2/20
+";
+const LIMITED: &[&str] = &[
+    "state limiter few",
+    "state limiter few (no-match)",
+    "state limiter id 2 (block)",
+    "state limiter id 9 (block)",
+    "source limiter each",
+    "source limiter each (no-match)",
+    "source limiter slow (block)",
+    "state limiter paced (no-match) source limiter slow (no-match)",
+    "state limiter few (block) source limiter each (no-match)",
+];
 const TABLES: &[&str] = &["<one>", "<two>", "! <one>", "<three>"];
 
 /// A rule as it grows.
@@ -107,12 +125,17 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     let diverts = features.divert_percent > 0 && draw.happens(features.divert_percent);
     let gateways = gateways && !diverts;
     // A bound half that moves to another interface leaves its gateway behind, in the reference.
+    let is_limited = features.limiter_percent > 0 && draw.happens(features.limiter_percent);
     let features = &Features {
         if_bound: features.if_bound && !gateways && !diverts,
+        limiter_percent: if is_limited { 100 } else { 0 },
         modulate_percent: if modulates { 100 } else { 0 },
         ..*features
     };
     settings(draw, features, &mut text);
+    if is_limited {
+        text.push_str(LIMITERS);
+    }
     if features.tables {
         text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
         text.push_str("table <two> counters { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
@@ -461,8 +484,12 @@ fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut
     if criteria.action != "block" && features.rewrites && draw.happens(6) {
         words.put(draw.pick(CHANGES));
     }
-    if criteria.action == "pass" {
-        state(draw, features, words);
+    if criteria.action == "pass"
+        && state(draw, features, words)
+        && features.limiter_percent > 0
+        && draw.happens(25)
+    {
+        words.put(draw.pick(LIMITED));
     }
     if features.fragments && criteria.proto.is_empty() && draw.happens(5) {
         words.put("fragment");
@@ -488,11 +515,12 @@ fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut
     }
 }
 
-fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
+/// What follows of the rule's states; whether it makes some.
+fn state(draw: &mut Draw, features: &Features, words: &mut Words) -> bool {
     let mut options = Vec::new();
     if features.no_state && draw.happens(18) {
         words.put("no state");
-        return;
+        return false;
     }
     let modulates = features.modulate_percent > 0 && draw.happens(33);
     if features.sloppy && !modulates && draw.happens(8) {
@@ -526,4 +554,5 @@ fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
     } else if modulates {
         words.put("modulate state");
     }
+    true
 }

@@ -19,7 +19,7 @@ use super::tcp::{Peer, Phase};
 use super::timeout;
 use crate::outcome::StateInfo;
 use weir_rules::evaluate::{Actions, RouteChoice, RuleId};
-use weir_rules::value::{Direction, Divert, Flush, Rate, Text};
+use weir_rules::value::{Direction, Divert, Flush, LimiterKind, Rate, Text};
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
 /// A rule of one load of the ruleset: states of earlier loads are no longer its own.
@@ -43,6 +43,9 @@ pub(super) struct Given {
     pub(super) address: IpAddr,
 }
 
+/// What a half holds: of which limiter, and of which source if it is one of sources.
+pub(super) type Held = (LimiterKind, u32, Option<IpAddr>);
+
 /// Half of a record.
 #[derive(Debug, Clone)]
 pub(super) struct Half {
@@ -57,6 +60,8 @@ pub(super) struct Half {
     pub(super) route: Option<RouteChoice>,
     pub(super) divert: Option<Divert>,
     pub(super) node: Option<(NodeKey, SourceLimits)>,
+    /// What it holds of limiters.
+    pub(super) limited: Vec<Held>,
     /// Of a pool with `sticky-address`.
     pub(super) given: Option<Given>,
     /// Its source has one outer end for all destinations: `endpoint-independent`.
@@ -111,6 +116,15 @@ impl Half {
 impl Record {
     fn has_rule(&self, rule: LoadedRule) -> bool {
         self.halves.iter().flatten().any(|half| half.rule == Some(rule))
+    }
+
+    /// What it holds of limiters.
+    pub(super) fn held(&self) -> Vec<Held> {
+        let halves = self.halves.iter().flatten();
+        let mut all: Vec<Held> = halves.flat_map(|half| half.limited.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     fn rule_timeout(&self, index: u8) -> Option<u32> {
@@ -234,6 +248,10 @@ pub(super) struct States {
 }
 
 impl States {
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.records.len()
     }

@@ -12,6 +12,7 @@ use weir_wire::random;
 use super::dissect::{Dissected, Inner};
 use super::fragments::Followed;
 use super::key::Key;
+use super::limiters;
 use super::rewrite::{Leaving, rewrite};
 use super::states::{self, Given, Half, Record, SourceLimits, Tracking, half_index};
 use super::timeout;
@@ -24,7 +25,7 @@ use weir_rules::evaluate::{
     RouteChoice, Routes, RuleRef, Translated, Verdict,
 };
 use weir_rules::ir::{Action, Rule};
-use weir_rules::value::{Direction, KeepState, RouteKind, Scrub, SourceTrack, Text};
+use weir_rules::value::{Direction, KeepState, LimiterKind, RouteKind, Scrub, SourceTrack, Text};
 
 /// Seed of the numbers that `probability` draws.
 pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
@@ -379,8 +380,8 @@ impl<'a> Trip<'a> {
             Reason::Malformed => DropReason::Normalize,
             Reason::Options => DropReason::IpOption,
             Reason::StateMismatch => DropReason::StateMismatch,
-            Reason::StateLimit => DropReason::StateLimit,
-            Reason::SourceLimit | Reason::Limiter => DropReason::SrcLimit,
+            Reason::StateLimit | Reason::Limiter(LimiterKind::State) => DropReason::StateLimit,
+            Reason::SourceLimit | Reason::Limiter(LimiterKind::Source) => DropReason::SrcLimit,
             Reason::Translation | Reason::Route => DropReason::MapFailed,
             Reason::Family => DropReason::AfTo,
             Reason::Rule
@@ -544,8 +545,15 @@ impl<'a> Trip<'a> {
         self.state = Some(at);
         self.is_met = true;
         self.modulate(state, at);
+        self.limit(at.0, &half);
         self.world.states.attach(at.0, index, Half { wire, ..half });
         Ok(())
+    }
+
+    /// Takes what a half holds of limiters and its record has not held so far.
+    fn limit(&mut self, at: Key, half: &Half) {
+        let taken = limiters::missing(&self.world.states, at, half);
+        self.world.limiters.take(&self.device.ruleset, &taken, self.now_ns);
     }
 
     /// From its first SYN on the sequence numbers of a record are changed, if a rule asks for that.
@@ -678,6 +686,7 @@ impl<'a> Trip<'a> {
             };
             ((rule.filter(|_| !is_global), self.packet.source), limits)
         });
+        let named = state.rule.map_or(&[][..], |rule| &rule.rule.options.limiters);
         let Crossing { direction, interface, .. } = *crossing;
         // A half is bound to the interface by which its packets leave.
         let sends =
@@ -696,6 +705,7 @@ impl<'a> Trip<'a> {
             route: verdict.route.clone(),
             divert: verdict.divert,
             node,
+            limited: limiters::held(named, self.packet.source),
             given: self.given(verdict),
             is_mapped: self.packet.protocol == UDP
                 && verdict.translation.as_ref().is_some_and(|new| {

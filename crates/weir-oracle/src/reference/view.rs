@@ -14,7 +14,7 @@ use weir_rules::evaluate::packet::{ACK, SYN};
 use weir_rules::evaluate::{
     Evaluator, Mapping, Packet, PoolEnd, RuleId, SourceCount, StateHit, StateView,
 };
-use weir_rules::value::{Direction, Flush, Rate};
+use weir_rules::value::{Direction, Flush, LimiterUse, Rate};
 use weir_wire::protocol::{ICMP, ICMP6, TCP};
 
 /// Type of an echo request; ICMP has its type where others have the destination port.
@@ -341,6 +341,14 @@ impl StateView for View<'_> {
         *count -= if passed_ns < window_ns { *count * passed_ns / window_ns } else { *count };
         *count += 1_000;
         *count > u64::from(rate.limit) * 1_000
+    }
+
+    fn limiter_exceeded(&mut self, limiter: &LimiterUse, _: IpAddr, now_ns: u64) -> bool {
+        let record = self.record.map(|record| record.0);
+        let World { states, limiters, .. } = &mut *self.world;
+        self.evaluator.ruleset().limiter(limiter).is_none_or(|limiter| {
+            limiters.is_exceeded(states, limiter, self.source, record, now_ns)
+        })
     }
 
     fn once_is_spent(&mut self, rule: RuleId) -> bool {

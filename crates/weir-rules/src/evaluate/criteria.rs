@@ -215,7 +215,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         self.packet.prio.or(default)
     }
 
-    /// What depends on chance, counters and limiters, in this order.
+    /// What depends on chance, limiters and counters, in this order.
     fn chance_mismatch(&mut self, rule: &Ready<'_>, at: u32) -> Option<Criterion> {
         let options = &rule.rule.options;
         if let Some(probability) = options.probability {
@@ -225,21 +225,23 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
             }
         }
         let now_ns = self.moment.now_ns;
+        for (place, limiter) in options.limiters.iter().enumerate() {
+            let source = self.packet.source;
+            let ruleset = self.evaluator.ruleset;
+            let is_there = ruleset.limiter(limiter).is_some();
+            if !is_there || self.moment.states.limiter_exceeded(limiter, source, now_ns) {
+                // One that is not defined has no room, and nothing to block by.
+                if is_there && limiter.blocks(ruleset.dialect) {
+                    self.limited = Some(limiter.kind);
+                }
+                return Some(Criterion::Limiter(u32::try_from(place).unwrap_or(u32::MAX)));
+            }
+        }
+        // The last that is asked: it counts what matches but for it.
         if let Some(rate) = options.max_pkt_rate
             && self.moment.states.packet_rate_exceeded(RuleId(at), rate, now_ns)
         {
             return Some(Criterion::PacketRate);
-        }
-        for (place, limiter) in options.limiters.iter().enumerate() {
-            let blocks = limiter.action == Some(crate::value::LimiterAction::Block);
-            let source = self.subject.source.into();
-            if self.moment.states.limiter_exceeded(limiter, source, now_ns) {
-                if blocks {
-                    self.limited = true;
-                    continue;
-                }
-                return Some(Criterion::Limiter(u32::try_from(place).unwrap_or(u32::MAX)));
-            }
         }
         None
     }

@@ -19,6 +19,9 @@ const PORT_UNREACHABLE6: u8 = 4;
 
 impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     pub(super) fn finish(mut self, by_translation: bool) -> Verdict<'w> {
+        if let Some(kind) = self.limited {
+            return self.decided(Decision::Block, Reason::Limiter(kind));
+        }
         let reason = match (by_translation, self.winner) {
             (true, _) => Reason::TranslationPass,
             (false, Some(_)) => Reason::Rule,
@@ -47,9 +50,6 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let response = self.response(policy);
             let verdict = self.decided(Decision::Block, reason);
             return Verdict { response, ..verdict };
-        }
-        if self.limited {
-            return self.decided(Decision::Block, Reason::Limiter);
         }
         if self.has_options() && !self.actions.allow_opts {
             return self.decided(Decision::Block, Reason::Options);

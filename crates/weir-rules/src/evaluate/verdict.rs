@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::ready::List;
 use super::view::RuleId;
 use crate::ir::Rule;
-use crate::value::{Af, Divert, Dummynet, KeepState, QueueName, RouteKind, Text};
+use crate::value::{Af, Divert, Dummynet, KeepState, LimiterKind, QueueName, RouteKind, Text};
 
 /// A rule with its place.
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +72,8 @@ pub enum Reason {
     StateLimit,
     /// `max-src-states` or `max-src-nodes`.
     SourceLimit,
-    /// A limiter with `block` has no room.
-    Limiter,
+    /// A limiter that blocks has no room.
+    Limiter(LimiterKind),
     /// The pool has no address or port to give.
     Translation,
     /// The pool of `route-to` has no address to give.
@@ -97,7 +97,7 @@ impl Reason {
             Self::Options => "ip-option",
             Self::StateLimit => "state-limit",
             Self::SourceLimit => "src-limit",
-            Self::Limiter => "limiter",
+            Self::Limiter(_) => "limiter",
             Self::Translation => "map-failed",
             Self::Route => "no-route",
             Self::Family => "af-to",

@@ -14,7 +14,7 @@ use super::view::{Moment, RuleId, StateHit};
 use crate::dialect::Dialect;
 use crate::fingerprint::Fingerprints;
 use crate::ir::{Action, Rule};
-use crate::value::{Af, Text};
+use crate::value::{Af, LimiterKind, Text};
 
 /// How a list of rules was left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub(crate) struct Walk<'w, 'p, 'm, T> {
     /// The last rule that translated.
     pub(super) translator: Option<u32>,
     pub(super) af_to: Option<Af>,
-    /// A limiter with `block` has no room.
-    pub(super) limited: bool,
+    /// A limiter that blocks has no room: nothing more is asked.
+    pub(super) limited: Option<LimiterKind>,
     /// The outer end that is being chosen is one for all destinations.
     pub(super) is_for_all: bool,
 }
@@ -111,7 +111,7 @@ impl Evaluator<'_> {
             scrub: Normalisation::default(),
             translator: None,
             af_to: None,
-            limited: false,
+            limited: None,
             is_for_all: false,
         };
         walk.verdict()
@@ -315,6 +315,9 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             }
             if let Some(criterion) = self.filter_mismatch(at) {
                 self.trace(at, depth, Outcome::Failed(criterion));
+                if self.limited.is_some() {
+                    return Flow::Stop;
+                }
                 continue;
             }
             let rule = &evaluator.rules[at as usize];

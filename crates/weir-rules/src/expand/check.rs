@@ -7,7 +7,7 @@ use crate::ast::{Filter, IcmpType, Translation};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Action, Address, Peer, PoolPorts, Rule};
 use crate::source::Span;
-use crate::value::{Af, BlockReturn, Direction, Divert, KeepState, Operator};
+use crate::value::{Af, BlockReturn, Direction, Divert, KeepState, LimiterKind, Operator};
 
 /// Protocols with ports.
 const WITH_PORTS: &[u8] = &[TCP, UDP, SCTP];
@@ -152,6 +152,11 @@ fn state(rule: &Rule) -> Option<Problem> {
         || rule.route.as_ref().is_some_and(|route| route.pool.sticky);
     if sticky && rule.action == Action::Pass && !keeps {
         return Some((None, "sticky-address requires keep state"));
+    }
+    let of_kind = |kind| options.limiters.iter().filter(|one| one.kind == kind).count();
+    if of_kind(LimiterKind::State) > 1 || of_kind(LimiterKind::Source) > 1 {
+        let problem = "a rule has at most one state limiter and one source limiter";
+        return Some((Some("limiter"), problem));
     }
     if !options.limiters.is_empty() && (rule.action != Action::Pass || !keeps) {
         return Some((Some("limiter"), "limiters are for pass rules that keep state"));

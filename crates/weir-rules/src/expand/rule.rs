@@ -270,10 +270,10 @@ impl Expander<'_> {
         }
         for limiter in &mut options.limiters {
             if let crate::value::LimiterName::Name(name) = &limiter.limiter {
-                let Some(id) = self.limiters.get(name) else {
+                let Some(id) = self.limiters.get(&(limiter.kind, name.clone())) else {
                     let span = filter.option_span("limiter").unwrap_or_default();
                     let message = format!("limiter `{name}` is not defined");
-                    let known = self.limiters.keys().map(|limiter| &**limiter);
+                    let known = self.limiters.keys().map(|(_, limiter)| &**limiter);
                     let problem = Diagnostic::error(Code::BadValue, span, message);
                     let problem = problem.nearest(name, known);
                     self.diagnostics.push(Diagnostic { suggestion: None, ..problem });

@@ -4,7 +4,7 @@ use crate::evaluate::{
     Decision, NewState, Packet, Reason, Response, RuleRef, Translated, Verdict, end_text,
 };
 use crate::print::{Printer, ip};
-use crate::value::{Divert, KeepState, RouteKind};
+use crate::value::{Divert, KeepState, LimiterKind, RouteKind};
 
 /// Names a rule with its place.
 type Place<'a> = &'a dyn Fn(&RuleRef<'_>) -> String;
@@ -39,7 +39,10 @@ pub(super) fn conclusion(verdict: &Verdict<'_>, printer: &Printer<'_>, place: Pl
         }
         Reason::StateLimit => format!("{decision}: too many states for `max` of {by}"),
         Reason::SourceLimit => format!("{decision}: the source is over a limit of {by}"),
-        Reason::Limiter => format!("{decision}: a limiter has no room, and says block"),
+        Reason::Limiter(LimiterKind::State) => format!("{decision}: a state limiter has no room"),
+        Reason::Limiter(LimiterKind::Source) => {
+            format!("{decision}: a source limiter has no room for the source")
+        }
         Reason::Translation => format!("{decision}: a pool has no address or port to give"),
         Reason::Family => format!("{decision}: the packet cannot change its family by {by}"),
         Reason::Route => format!("{decision}: the route of {by} has no address to give"),

@@ -1,4 +1,5 @@
-//! Limiters of states and of sources: their definition and their use in a rule.
+//! Limiters of states and of sources: their definition and their use in a rule (pf.conf(5) of
+//! OpenBSD 7.9, STATE LIMITERS and SOURCE LIMITERS).
 
 use super::{Parsed, Parser};
 use crate::ast::{Limiter, LimiterTable, StatementKind};
@@ -15,7 +16,9 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    /// `state limiter "name" id n limit n rate n/s`
+    /// `state limiter "name" id n limit n rate n/s`,
+    /// `source limiter "name" id n entries n limit n rate n/s inet mask n inet6 mask n table <t>
+    /// above n below n`
     pub(super) fn limiter(&mut self) -> Parsed<StatementKind> {
         let kind = self.limiter_kind()?;
         let name = self.name("a limiter's name")?;
@@ -23,8 +26,8 @@ impl Parser<'_> {
             kind,
             name,
             id: 0,
+            entries: None,
             limit: None,
-            states: None,
             rate: None,
             inet_bits: None,
             inet6_bits: None,
@@ -35,10 +38,10 @@ impl Parser<'_> {
             if self.eat("id") {
                 let id = self.number("an identifier", 1, 255)?;
                 limiter.id = u32::try_from(id).unwrap_or(0);
-            } else if self.eat("limit") || (is_source && self.eat("entries")) {
-                limiter.limit = Some(self.number32("a count")?);
-            } else if is_source && self.eat("states") {
-                limiter.states = Some(self.number32("a count")?);
+            } else if is_source && self.eat("entries") {
+                limiter.entries = Some(self.limiter_count()?);
+            } else if self.eat("limit") {
+                limiter.limit = Some(self.limiter_count()?);
             } else if self.eat("rate") {
                 limiter.rate = Some(self.rate("a rate")?);
             } else if is_source && self.eat("inet") {
@@ -59,10 +62,18 @@ impl Parser<'_> {
             "the limiter has no `id`"
         } else if limiter.limit.is_none() {
             "the limiter has no `limit`"
+        } else if is_source && limiter.entries.is_none() {
+            "the source limiter has no `entries`"
         } else {
             return Ok(StatementKind::Limiter(Box::new(limiter)));
         };
         self.fail(Diagnostic::error(Code::Syntax, span, problem))
+    }
+
+    /// pf's kernel takes no more states (`PF_STATELIM_LIMIT_MAX`), and none for nothing.
+    fn limiter_count(&mut self) -> Parsed<u32> {
+        let count = self.number("a count", 1, 1 << 24)?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     fn limiter_table(&mut self) -> Parsed<LimiterTable> {

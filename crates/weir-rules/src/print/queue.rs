@@ -180,11 +180,11 @@ pub(super) fn limiter(out: &mut String, limiter: &Limiter) {
     let is_source = limiter.kind == LimiterKind::Source;
     out.push_str(if is_source { "source" } else { "state" });
     let _ = write!(out, " limiter {} id {}", bare(&limiter.name.value), limiter.id);
+    if let Some(entries) = limiter.entries {
+        let _ = write!(out, " entries {entries}");
+    }
     if let Some(limit) = limiter.limit {
         let _ = write!(out, " limit {limit}");
-    }
-    if let Some(states) = limiter.states {
-        let _ = write!(out, " states {states}");
     }
     if let Some(rate) = limiter.rate {
         let _ = write!(out, " rate {}/{}", rate.limit, rate.seconds);

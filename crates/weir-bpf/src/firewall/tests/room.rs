@@ -28,6 +28,8 @@ const LOG_BYTES: usize = 1 << 16;
 const INSTRUCTION_BYTES: usize = 8;
 /// `BPF_JMP | BPF_CALL`, and in the source register `BPF_PSEUDO_CALL`.
 const CALL: (u8, u8) = (0x85, 1);
+/// Distances that a call tells apart.
+const DISTANCE_COUNT: isize = 1 << 16;
 
 /// Has the verifier write what it found out about a program.
 fn ask(program: &mut OpenProgramMut<'_>, log: &mut [u8]) {
@@ -58,9 +60,13 @@ fn calls(info: &ProgramInfo) -> Vec<Vec<usize>> {
     for (at, instruction) in instructions.iter().enumerate() {
         if (instruction[0], instruction[1] >> 4) == CALL {
             let offset = i16::from_ne_bytes([instruction[2], instruction[3]]);
-            let target = at.saturating_add_signed(isize::from(offset)) + 1;
             let caller = starts.partition_point(|start| *start <= at) - 1;
-            calls[caller].push(starts.binary_search(&target).expect("a function begins there"));
+            // The distance may be longer than its 16 bits.
+            let target = [0, -DISTANCE_COUNT, DISTANCE_COUNT].into_iter().find_map(|more| {
+                let target = at.checked_add_signed(isize::from(offset) + more)? + 1;
+                starts.binary_search(&target).ok()
+            });
+            calls[caller].push(target.expect("a function begins there"));
         }
     }
     calls

@@ -264,6 +264,7 @@ impl DataPath {
         if swept.live_count + swept.busy_count != 0 || arena.read64(control::STATE_COUNT) != 0 {
             return Err(DeviceError(format!("states that cannot be killed: {swept:?}")));
         }
+        self.firewall.end_limited_sources(true).map_err(|error| failed("sweep", error))?;
         arena.write32(control::ACTIVE, BLANK_AT);
         arena.write32(control::FLAGS, CONTROL_ENABLED);
         arena.clear(layout::SCRUBS_AT, u64::from(layout::SCRUB_COUNT_MAX + 1) * 8);

@@ -159,6 +159,12 @@ fn rulesets_that_translate_treat_packets_alike() {
 }
 
 #[test]
+fn rulesets_with_limiters_treat_packets_alike() {
+    let features = Features { rewrites: false, limiter_percent: 100, ..Features::ALL };
+    compare("limiters", &features, 41 << 32, false);
+}
+
+#[test]
 fn rulesets_with_gateways_treat_packets_alike() {
     let features = Features { rewrites: false, gateway_percent: 100, ..Features::ALL };
     compare("gateways", &features, 21 << 32, false);

@@ -42,6 +42,7 @@ impl Trip<'_> {
         }
         self.state = Some(at);
         self.modulate(state, at);
+        self.limit(at.0, &half);
         let back = Half { wire: other, interface: None, node: None, ..half.clone() };
         self.world.states.attach(at.0, 0, Half { wire: comes, ..half });
         self.world.states.attach(at.0, 1, back);

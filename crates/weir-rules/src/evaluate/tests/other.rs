@@ -120,6 +120,13 @@ fn once_rates_and_limiters() {
     let hard = format!("{limiter}pass\npass in state limiter \"few\" (block)\n");
     assert_eq!(one(Dialect::OpenBsd, &hard, UDP, &mut full), "block limiter");
     assert_eq!(one(Dialect::OpenBsd, &hard, UDP, &mut View::default()), "pass @1 state");
+    // Without a word OpenBSD blocks, whatever follows, and FreeBSD goes on.
+    let plain = format!("{limiter}block\npass in state limiter \"few\"\npass in\n");
+    assert_eq!(one(Dialect::OpenBsd, &plain, UDP, &mut full), "block limiter");
+    assert_eq!(one(Dialect::FreeBsd, &plain, UDP, &mut full), "pass @2 state");
+    // What is not there has no room, and blocks nothing.
+    let absent = "block\npass in state limiter id 7 (block)\npass in\n";
+    assert_eq!(one(Dialect::OpenBsd, absent, UDP, &mut View::default()), "pass @2 state");
 }
 
 /// The probability is a share of all 32-bit numbers.

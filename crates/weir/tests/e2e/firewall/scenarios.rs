@@ -6,6 +6,7 @@ mod chain;
 mod filter;
 mod gateways;
 mod groups;
+mod limiters;
 mod page;
 mod redirect;
 mod sources;
