@@ -227,7 +227,8 @@ static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_p
 		return;
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
-	if (hit->slot != WEIR_FW_SLOT_NONE)
+	/* An error is about a record, and no packet of it. */
+	if (hit->slot != WEIR_FW_SLOT_NONE && !(p->flags & WEIR_PACKET_ICMP_ERROR))
 		scratch->decision.record = (hit->slot + 1) << 1 | (hit->reverse & 1);
 	scratch->before.is_translated = 0;
 	scratch->before.changes_family = 0;

@@ -217,7 +217,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let interface = pool.hosts.first().and_then(|host| host.interface.clone());
             return Ok((interface, None));
         }
-        let source = self.packet.source.into();
+        // As it is behind `nat`, as in pf.
+        let source = self.subject.source;
         let (address, host) = self.pick((at, None), pool, self.af, source, &mut None)?;
         Ok((pool.hosts[host].interface.clone(), Some(address.into())))
     }
