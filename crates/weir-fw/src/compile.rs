@@ -471,13 +471,8 @@ impl<'a> Builder<'a> {
         self.criteria[start].end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
     }
 
-    /// `rule_count`: rules without those of lists.
-    fn finish(
-        self,
-        rules: Vec<RuleInfo>,
-        warnings: Vec<Diagnostic>,
-        rule_count: usize,
-    ) -> Compiled {
+    /// `WEIR_FW_IMAGE_*`; `rule_count`: rules without those of lists.
+    fn flags(&self, rule_count: usize) -> u32 {
         let ruleset = self.names.evaluator.ruleset();
         let mut flags = 0;
         let mut flag = |bit: u32, is_set: bool| flags |= if is_set { bit } else { 0 };
@@ -512,8 +507,18 @@ impl<'a> Builder<'a> {
         let is_plain = !translates && !proxies && !is_routed;
         flag(image_flags::STAGES, is_plain && !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
+        flags
+    }
+
+    /// The same count.
+    fn finish(
+        self,
+        rules: Vec<RuleInfo>,
+        warnings: Vec<Diagnostic>,
+        rule_count: usize,
+    ) -> Compiled {
         let header = Header {
-            flags,
+            flags: self.flags(rule_count),
             rule_count: u32::try_from(rule_count).unwrap_or(u32::MAX),
             judged: judged(&self.criteria[..rule_count], &self.actions[..rule_count]),
             ..Header::default()
@@ -633,15 +638,7 @@ impl Compiled {
             let criteria = &self.criteria[..count];
             header.classes_at = classes::write(criteria, &kinds, &self.operands, &mut out);
         }
-        if self.header.flags & image_flags::TRANSLATES != 0 {
-            padded(&mut out);
-            let write = |translation: &Option<Translation>| {
-                translation.as_ref().map_or(0, |translation| translation.write(&mut out))
-            };
-            let places: Vec<u32> = self.translations.iter().map(write).collect();
-            header.translations_at = padded(&mut out);
-            out.extend(places.iter().flat_map(|at| at.to_ne_bytes()));
-        }
+        header.translations_at = self.link_translations(&mut out);
         header.scrubs_at = padded(&mut out);
         out.extend(self.scrubs.iter().flat_map(|word| word.to_ne_bytes()));
         header.gateways_at = padded(&mut out);
@@ -684,6 +681,21 @@ impl Compiled {
             return Err(refused(Span::default(), refuse::os_with_proxy()));
         }
         Ok(())
+    }
+
+    /// By row what it translates to, if some rule translates; gives where it stands.
+    fn link_translations(&self, out: &mut Vec<u8>) -> u32 {
+        if self.header.flags & image_flags::TRANSLATES == 0 {
+            return 0;
+        }
+        padded(out);
+        let write = |translation: &Option<Translation>| {
+            translation.as_ref().map_or(0, |translation| translation.write(out))
+        };
+        let places: Vec<u32> = self.translations.iter().map(write).collect();
+        let at = padded(out);
+        out.extend(places.iter().flat_map(|at| at.to_ne_bytes()));
+        at
     }
 
     /// By rule id which tables with `counters` it asks, if some rule does; gives where it stands.

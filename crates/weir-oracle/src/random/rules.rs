@@ -117,6 +117,13 @@ impl Words {
     }
 }
 
+/// Tables that rules ask.
+const FILLED: &str = "\
+table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }
+table <two> counters { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }
+table <three> persist
+";
+
 /// A ruleset of up to `rule_count` rules and what they need.
 pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> String {
     let mut text = String::new();
@@ -137,9 +144,7 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         text.push_str(LIMITERS);
     }
     if features.tables {
-        text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
-        text.push_str("table <two> counters { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
-        text.push_str("table <three> persist\n");
+        text.push_str(FILLED);
     }
     let translates = features.translation_percent > 0 && draw.happens(features.translation_percent);
     let changes_family = features.family_percent > 0 && draw.happens(features.family_percent);
