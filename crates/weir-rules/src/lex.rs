@@ -1,9 +1,10 @@
 //! The lexer: bytes to tokens, as pf's own does it.
 //!
 //! A backslash before a newline joins lines, also within a comment; before anything else, outside
-//! of quotes, it is dropped. A macro's value is lexed again where it is used, once: a `$` in it is
-//! an ordinary character. Words may hold almost any punctuation, so `80:90`, `em0:network` and
-//! `fe80::1%em0` are one word each; `/`, `!`, `=`, `<`, `>` and brackets are tokens of their own.
+//! of quotes, it is dropped. A macro's value is lexed again where it is used, once: a `$` in it
+//! begins no macro, and is refused in front of a word. Words may hold almost any punctuation, so
+//! `80:90`, `em0:network` and `fe80::1%em0` are one word each; `/`, `!`, `=`, `<`, `>` and brackets
+//! are tokens by themselves.
 
 mod macros;
 #[cfg(test)]
@@ -336,10 +337,31 @@ impl<'a> Lexer<'a> {
             b'>' if self.eat(b'<') => TokenKind::Inside,
             b'-' if self.eat(b'>') => TokenKind::Arrow,
             b'-' | b'0'..=b'9' => self.number_or_word(byte, start),
-            b'a'..=b'z' | b'A'..=b'Z' | b':' | b'_' | b'$' => self.word(start),
+            b'$' => self.macro_of_macro(start),
+            b'a'..=b'z' | b'A'..=b'Z' | b':' | b'_' => self.word(start),
             0..=127 => TokenKind::Punct(char::from(byte)),
             _ => self.foreign(start),
         }
+    }
+
+    /// A `$` in front of a word of a macro's value: pfctl has no token for it there.
+    fn macro_of_macro(&mut self, start: Mark) -> TokenKind {
+        let word = self.word(start);
+        let TokenKind::Word(word) = &word else { return word };
+        let Token { span, origin, .. } = self.token(TokenKind::Broken, start);
+        let message = format!("`{word}` comes from within quotes, where no macro is expanded");
+        let problem = Diagnostic::error(Code::Syntax, span, message);
+        let help = "a macro of macros is written without quotes around their names, as `a = $b`, \
+                    or with quotes around the rest alone, as `a = $b \", \" $c`";
+        let problem = match origin.and_then(|origin| self.macros.list.get(origin)) {
+            Some(definition) => {
+                let name = &definition.name.value;
+                problem.related(definition.value.span, format!("from the macro `{name}`"))
+            }
+            None => problem,
+        };
+        self.diagnostics.push(problem.help(help));
+        TokenKind::Broken
     }
 
     fn eat(&mut self, byte: u8) -> bool {

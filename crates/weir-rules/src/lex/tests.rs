@@ -52,9 +52,12 @@ fn tokens_are_pfs() {
 
 #[test]
 fn macros_are_lexed_again() {
-    let macros = [("net", "10.0.0"), ("list", "{ a, \"b c\" }"), ("self", "$self"), ("q", "$x")];
+    let macros =
+        [("net", "10.0.0"), ("list", "{ a, \"b c\" }"), ("self", "$self"), ("q", "a $x.1 b")];
     assert_eq!(words("$net.1/24 $list", &macros).0, "10.0.0.1 / #24 { a , \"b c\" }");
-    assert_eq!(words("\"$net\" $q", &macros), ("\"$net\" $x".to_owned(), vec![]));
+    assert_eq!(words("\"$net\" a$net", &macros), ("\"$net\" a$net".to_owned(), vec![]));
+    let refused = "`$x.1` comes from within quotes, where no macro is expanded".to_owned();
+    assert_eq!(words("$q", &macros), ("a ? b".to_owned(), vec![refused]));
     let (text, messages) = words("$self", &macros);
     assert_eq!(text, "?");
     assert_eq!(messages, ["macro `self` refers to itself: self -> self"]);
