@@ -10,7 +10,7 @@ use super::view::RuleId;
 use super::walk::Walk;
 use crate::dialect::Dialect;
 use crate::ir::{Action, Rule};
-use crate::value::{Af, BlockReturn, KeepState, RouteKind, SourceTrack, StateOptions};
+use crate::value::{Af, BlockReturn, Direction, KeepState, RouteKind, SourceTrack, StateOptions};
 
 /// Code of ICMP type 3 that `return` sends: port unreachable.
 const PORT_UNREACHABLE: u8 = 3;
@@ -140,6 +140,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             self.check_limits(at, options)?;
         }
         let kind = match rule.and_then(|rule| rule.options.keep_state) {
+            // What goes out is not proxied (`pf_test_rule` of pf.c).
+            Some(KeepState::Synproxy) if self.packet.direction == Direction::Out => KeepState::Keep,
             Some(kind @ (KeepState::Modulate | KeepState::Synproxy))
                 if self.packet.protocol == TCP =>
             {

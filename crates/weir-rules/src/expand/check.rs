@@ -26,6 +26,7 @@ impl Expander<'_> {
             .or_else(|| translation(rule))
             .or_else(|| other(rule));
         let Some((option, message)) = problem else {
+            self.warn_of_synproxy(rule, filter);
             return Ok(());
         };
         let icmp_span = icmp.map(|icmp| icmp.span);
@@ -42,6 +43,24 @@ impl Expander<'_> {
         problem.help = advice(message).map(ToOwned::to_owned);
         self.diagnostics.push(problem);
         Err(Reported)
+    }
+}
+
+impl Expander<'_> {
+    /// `synproxy state` where connections go out: OpenBSD's pfctl warns, FreeBSD's says nothing,
+    /// and both take it (`rule_consistent` and `filter_consistent` of their parse.y). A rule
+    /// without a direction has it for what comes in.
+    fn warn_of_synproxy(&mut self, rule: &Rule, filter: &Filter) {
+        let is_proxied = rule.options.keep_state == Some(KeepState::Synproxy);
+        if !is_proxied || rule.direction != Some(Direction::Out) || rule.anchor.is_some() {
+            return;
+        }
+        let span = filter.option_span("state").unwrap_or(rule.span);
+        // A rule is expanded to several.
+        if self.unknown.insert(format!("synproxy {}:{}", span.file.0, span.start).into()) {
+            let message = "synproxy state is for inbound rules: here it keeps state, and no more";
+            self.diagnostics.push(Diagnostic::warning(Code::Inconsistent, span, message));
+        }
     }
 }
 
@@ -137,11 +156,6 @@ fn state(rule: &Rule) -> Option<Problem> {
     let keeps = rule.keeps_state();
     if keeps && rule.action != Action::Pass {
         return Some((Some("state"), "keep state is great, but only for pass rules"));
-    }
-    if rule.options.keep_state == Some(KeepState::Synproxy)
-        && rule.direction == Some(Direction::Out)
-    {
-        return Some((Some("state"), "synproxy state is for inbound rules"));
     }
     let options = &rule.options;
     if options.allow_opts && !matches!(rule.action, Action::Pass | Action::Match) {

@@ -157,7 +157,8 @@ fn kinds_of_states() {
          in on em0 udp 1.1.1.1:1 > 2.2.2.2:9 => pass @0 state
          in on em0 tcp 1.1.1.1:1 > 2.2.2.2:3 => pass @2
          in on em0 icmp 1.1.1.1 > 2.2.2.2 unreach => pass @0
-         in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 => pass @1 synproxy",
+         in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 => pass @1 synproxy
+         out on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 => pass @1 state",
     );
 }
 
