@@ -79,6 +79,13 @@ pub(super) fn to_freebsd(work: &mut Work<'_>, rule: &Rule, span: Span) {
         if span == route.kind.span {
             return work.refuse(whole, "this route comes from a macro", "write it in the rule");
         }
+        // The interface stands there already, as OpenBSD had it before 6.9.
+        if let Some((open, _, close)) = parts(work, host, whole) {
+            text.push_str(work.text(at, close));
+            debug_assert!(at <= open, "hosts come in order");
+            at = close;
+            continue;
+        }
         let words = work.text(span.start, span.end);
         let named = match (&host.interface, words.split_once('@')) {
             (Some(_), Some((address, interface))) => Some(format!("({interface} {address})")),

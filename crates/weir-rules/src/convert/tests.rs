@@ -145,6 +145,15 @@ fn routes_lose_and_find_their_interfaces() {
         format!("{macros}pass in \\\n\tinet keep state route-to $gw\n")
     );
     assert_eq!(
+        to_freebsd(&format!("{macros}pass in on em1 route-to ($if $gw)\n")),
+        format!("{macros}pass in on em1 route-to ($if $gw)\n"),
+        "the interface stands there"
+    );
+    assert_eq!(
+        to_freebsd("pass in on em1 inet route-to { (em0 192.0.2.9) (em0 198.51.100.8) }\n"),
+        "pass in on em1 route-to { (em0 192.0.2.9) (em0 198.51.100.8) } inet\n"
+    );
+    assert_eq!(
         to_freebsd("pass out on em1 inet route-to 192.0.2.9@em0 label \"x\"\n"),
         "pass out on em1 route-to (em0 192.0.2.9) inet label \"x\"\n"
     );
