@@ -35,6 +35,9 @@ impl Dialect {
     pub(crate) fn detect(text: &str) -> Self {
         let (mut freebsd, mut openbsd) = (0_u32, 0_u32);
         for line in text.lines() {
+            // The line that RCS keeps, which may be the only hint.
+            freebsd += u32::from(line.contains("$FreeBSD"));
+            openbsd += u32::from(line.contains("$OpenBSD"));
             let line = line.split('#').next().unwrap_or("");
             let words: Vec<&str> = line.split_ascii_whitespace().take(64).collect();
             let has = |word: &str| words.contains(&word);
@@ -48,6 +51,13 @@ impl Dialect {
                 && (has("parent") || has("flows") || (has("on") && has("bandwidth")));
             let is_certain =
                 has("divert-packet") || has("rdomain") || has("delay") || has("least-states");
+            // A group and a user that FreeBSD has not, and a socket's address with its port.
+            let follows = |pair: &[&str]| words.windows(pair.len()).any(|found| found == pair);
+            let diverts = |found: &[&str]| matches!(found, ["divert-to", _, "port"]);
+            let is_certain = is_certain
+                || follows(&["on", "egress"])
+                || has("_pbuild")
+                || words.windows(3).any(diverts);
             let rule = matches!(first, "match" | "pass" | "block");
             openbsd += u32::from(queue || is_certain);
             let to = has("nat-to") || has("rdr-to") || has("af-to") || has("binat-to");
@@ -80,6 +90,19 @@ mod tests {
             ("match in all scrub (no-df)\npass\n", Dialect::OpenBsd),
             ("queue rootq on em0 bandwidth 10M\n", Dialect::OpenBsd),
             ("no rdr on em0\n", Dialect::FreeBsd),
+            (
+                "#\t$OpenBSD: pf.conf,v 1.55 2017/12/03 20:40:04 sthen Exp $\npass\n",
+                Dialect::OpenBsd,
+            ),
+            ("# $FreeBSD$\n# $OpenBSD: pf.conf,v 1.34 $\npass\n", Dialect::FreeBsd),
+            ("# $OpenBSD$\nnat on em0 from any to any -> (em0)\n", Dialect::FreeBsd),
+            ("pass out on egress\n", Dialect::OpenBsd),
+            ("pass out from egress\n", Dialect::FreeBsd),
+            ("block return out log proto { tcp udp } user _pbuild\n", Dialect::OpenBsd),
+            ("pass in proto tcp divert-to 127.0.0.1 port 8025\n", Dialect::OpenBsd),
+            ("pass in proto tcp divert-to port 8025\n", Dialect::FreeBsd),
+            // OpenBSD's before 5.5: FreeBSD's dialect has all of its words.
+            ("altq on em0 cbq queue { a }\nmatch out nat-to em0\n", Dialect::FreeBsd),
         ] {
             assert_eq!(Dialect::detect(text), dialect, "{text}");
         }

@@ -8,7 +8,11 @@ use crate::value::{Spanned, Text};
 
 impl Parser<'_> {
     pub(super) fn altq(&mut self) -> Parsed<StatementKind> {
-        self.only_in(Dialect::FreeBsd, "altq", "OpenBSD writes `queue name on interface …`")?;
+        self.only_in(
+            Dialect::FreeBsd,
+            "altq",
+            "since 5.5, OpenBSD writes `queue name on interface …`",
+        )?;
         self.bump();
         self.expect("on")?;
         let mut altq = Altq {
