@@ -14,6 +14,7 @@ use weir_rules::names;
 use weir_rules::source::Span;
 use weir_rules::value::{Direction, RuleOptions, SetFields, Setting, StateOptions, Text};
 
+use self::unresolved::refusal_of_unresolved;
 use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
@@ -23,6 +24,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 mod translation;
+mod unresolved;
 
 pub(crate) use interfaces::diagnostics as interfaces;
 pub(crate) use translation::of_anchor;
@@ -111,6 +113,9 @@ refusals! {
 /// Half of the data path's ticks, which are compared as signed numbers, are more.
 const LIMITER_RATE_MAX_S: u32 = 30_000_000;
 
+/// What helps where something is missing.
+const NOT_UNTIL_THERE: &str = "as pf, weir loads nothing until it is there";
+
 /// `on rdomain 0`: everything here is in it.
 const THE_RDOMAIN: (bool, u32) = (false, 0);
 
@@ -154,10 +159,13 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
         found.prelude(prelude);
     }
     for table in &ruleset.tables {
-        if table.is_incomplete {
+        if table.lacks_file {
             found.refuse(Refusal::IncompleteTable, table.span);
         }
+        found.list.extend(unresolved::of_table(table));
     }
+    found.list.extend(unresolved::of_loads(ruleset));
+    found.list.extend(queues::undefined(ruleset));
     found.rules(&ruleset.main);
     os::diagnose(&mut found, ruleset);
     found.list.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
@@ -175,33 +183,35 @@ struct Found {
 }
 
 impl Found {
+    /// Refuses something of a rule.
+    fn refuse_of(&mut self, refusal: Refusal, rule: &Rule) {
+        match refusal {
+            Refusal::UnresolvedHost | Refusal::UnresolvedInterface => {
+                self.list.extend(unresolved::of_rule(rule, refusal));
+            }
+            _ => self.refuse(refusal, rule.span),
+        }
+    }
+
     fn refuse(&mut self, refusal: Refusal, span: Span) {
         // What pf refuses, too, is not a matter of the data path.
         let message = match refusal {
-            Refusal::UnresolvedHost => "no address is known for this host name".to_owned(),
-            Refusal::UnresolvedInterface => "the interface has no such address".to_owned(),
             Refusal::IncompleteTable => "the file of this table cannot be read".to_owned(),
             Refusal::Os => "unknown os fingerprint: there are none".to_owned(),
             _ => format!("weir's data path has no `{}`", refusal.construct()),
         };
         let help = match refusal {
-            Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
-                "as pf, weir loads nothing until it is there"
-            }
             Refusal::Os => {
                 "put a file in the format of pf.os(5) at /etc/pf.os, or name one by `set \
                  fingerprints`"
             }
+            Refusal::IncompleteTable => NOT_UNTIL_THERE,
             Refusal::Divert => {
                 "OpenBSD's `divert-to 127.0.0.1 port N` hands connections to a socket"
             }
             _ => "take it out; docs/fw-rules.md lists what the data path does not support",
         };
-        let code = match refusal {
-            Refusal::UnresolvedHost => Code::UnresolvedHost,
-            _ => Code::CannotRun,
-        };
-        let diagnostic = Diagnostic::error(code, span, message).label(refusal.reason());
+        let diagnostic = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
         self.list.push(diagnostic.help(help));
     }
 
@@ -293,7 +303,7 @@ impl Found {
     fn translating(&mut self, rule: &Rule) {
         let found = translation::refusals_of(rule).into_iter().chain(refusals_of_any(rule));
         for refusal in found {
-            self.refuse(refusal, rule.span);
+            self.refuse_of(refusal, rule);
         }
         self.logged(rule);
         if translation::is_to_loopback(rule) {
@@ -310,7 +320,7 @@ impl Found {
         let is_tagged = options.tag.is_some() || options.tagged.is_some();
         let asks_more = is_tagged || is_of_routes(&rule.from) || is_of_routes(&rule.to);
         for refusal in refusals_of_any(rule).chain(asks_more.then_some(Refusal::ScrubTag)) {
-            self.refuse(refusal, rule.span);
+            self.refuse_of(refusal, rule);
         }
         if rule.log.is_some() {
             self.warn(rule.span, "scrub with log", "what `scrub` rules change is not logged");
@@ -361,7 +371,7 @@ impl Found {
         for refusal in
             refusals_of(rule, &self.typed).into_iter().chain(translation::refusals_of(rule))
         {
-            self.refuse(refusal, span);
+            self.refuse_of(refusal, rule);
         }
         self.half_reassembled(rule);
         self.logged(rule);
@@ -447,21 +457,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
     let by_options =
         found.into_iter().filter_map(|(refusal, is_there)| is_there.then_some(refusal));
     by_options.chain([from, to].into_iter().filter_map(refusal_of_end))
-}
-
-/// Whether what has no address may be a host's name: `:0` is the only modifier of those.
-fn is_host(name: &str) -> bool {
-    let name = name.split('/').next().unwrap_or(name);
-    !name.strip_suffix(":0").unwrap_or(name).contains(':')
-}
-
-/// What has no address: a host, or an interface.
-fn refusal_of_unresolved(address: &Address) -> Option<Refusal> {
-    match address {
-        Address::Unresolved(name) if is_host(name) => Some(Refusal::UnresolvedHost),
-        Address::Unresolved(_) => Some(Refusal::UnresolvedInterface),
-        _ => None,
-    }
 }
 
 fn refusal_of_end(end: &Peer) -> Option<Refusal> {

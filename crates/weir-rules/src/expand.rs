@@ -173,12 +173,13 @@ impl Expander<'_> {
 
     fn load_anchor(&mut self, name: Text, file: &crate::value::Spanned<Text>, span: Span) {
         let from = self.sources.file(span.file).map_or("", |file| &file.name);
-        if let Err(cause) = self.provider.read(&file.value, from) {
+        let absence = self.provider.read(&file.value, from).err();
+        if let Some(cause) = &absence {
             let message = format!("cannot read `{}`: {cause}", file.value);
             let problem = Diagnostic::warning(Code::FileMissing, file.span, message);
             self.diagnostics.push(problem.help("the anchor stays empty until it can be read"));
         }
-        self.ruleset.loads.push(LoadAnchor { name, file: file.value.clone(), span });
+        self.ruleset.loads.push(LoadAnchor { name, file: file.value.clone(), span, absence });
     }
 
     fn refuse_in_anchor(&mut self, what: &str, span: Span) -> Expanded<()> {

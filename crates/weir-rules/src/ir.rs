@@ -91,6 +91,8 @@ pub struct LoadAnchor {
     pub file: Text,
     /// Where it stands.
     pub span: Span,
+    /// Why its file cannot be read, in the system's words.
+    pub absence: Option<String>,
 }
 
 /// What the `set` statements come to, with pf's defaults where there is none.
@@ -485,7 +487,10 @@ pub struct Table {
     /// Lists and files, in order.
     pub sources: Vec<TableSource>,
     /// A file of it could not be read: the table cannot run.
-    pub is_incomplete: bool,
+    pub lacks_file: bool,
+    /// Names in its lists and files without an address, and where they stand: the table cannot
+    /// run.
+    pub unresolved: Vec<(Text, Span)>,
     /// It has typed keys, with values; [`Table::entries`] are none then.
     pub typed: Option<Arc<TypedTable>>,
 }
@@ -501,6 +506,12 @@ pub struct TypedTable {
 }
 
 impl Table {
+    /// Whether it lacks entries that it is to have.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.lacks_file || !self.unresolved.is_empty()
+    }
+
     /// All entries, lists and files in order.
     pub fn entries(&self) -> impl Iterator<Item = &TableEntry> {
         self.sources.iter().flat_map(|source| match source {

@@ -90,6 +90,15 @@ fn dry_run(plan: &Plan) -> anyhow::Result<Outcome> {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
+    let anchors = language.anchors(&compiled, &name, &language.disk);
+    for (_, anchor) in &anchors {
+        tell(anchor, plan);
+    }
+    let is_wrong = anchors.iter().any(|(_, anchor)| anchor.error_count > 0);
+    if tell_absences(&compiled) || is_wrong {
+        say("load anchors");
+        return Ok(Outcome::No);
+    }
     let level = level(plan, &compiled, profile.as_ref());
     let is_optimised = !matches!(level, optimiser::Level::None);
     let Parts { filter, tables, .. } = plan.parts;
@@ -152,6 +161,20 @@ fn tell(compiled: &Compiled, plan: &Plan) {
     } else if compiled.dropped_count > 0 {
         say(format_args!("{} more messages are not shown", compiled.dropped_count));
     }
+}
+
+/// Names the files of `load anchor` that cannot be read; whether there are any. pfctl goes no
+/// further then, also with `-n` (`pfctl_load_anchors` of its parse.y).
+fn tell_absences(compiled: &Compiled) -> bool {
+    let loads = compiled.ruleset.loads.iter();
+    let absences = loads.filter_map(|load| load.absence.as_ref().map(|cause| (load, cause)));
+    let mut is_any = false;
+    for (load, cause) in absences {
+        let place = compiled.sources.place(load.span);
+        drop(writeln!(std::io::stderr(), "{place}: {}: {cause}", load.file));
+        is_any = true;
+    }
+    is_any
 }
 
 /// Leaves out what is not asked for.

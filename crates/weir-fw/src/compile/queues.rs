@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_bpf::firewall::layout::{QUEUE_COUNT_MAX, SCRUB_FAST_QUEUE_SHIFT, SCRUB_QUEUE_SHIFT};
 use weir_net::shaping::{Class, Curve, Curves, Queue as Leaf, Tree};
+use weir_rules::Dialect;
 use weir_rules::ast::{Bandwidth, Queue, QueueRate, Scheduler};
 use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{AltqOn, Prelude, Rule, Ruleset};
@@ -108,7 +109,7 @@ pub(super) fn trees<'a>(
     }
     let has_all = errors.is_empty();
     for rule in rules {
-        errors.extend(wrong_queues(rule, numbers, has_all.then_some(&trees)));
+        errors.extend(wrong_queues(rule, (ruleset, numbers), has_all.then_some(&trees)));
     }
     // A rule is expanded to several, which name the same.
     let mut seen = HashSet::new();
@@ -122,10 +123,19 @@ fn named(rule: &Rule) -> impl Iterator<Item = &Text> {
     queue.flat_map(|QueueName { name, priority }| [Some(name), priority.as_ref()]).flatten()
 }
 
-/// What is wrong with the queues that a rule names; `trees` are all that there are.
-fn wrong_queues(rule: &Rule, numbers: &Numbers, trees: Option<&Vec<Tree>>) -> Vec<Diagnostic> {
+/// What is wrong with the queues that a rule names; `trees` are all that there are. FreeBSD's pf
+/// takes a name that no `altq` has: such packets go by the default queue (`pf_qname2qid` of
+/// pf_ioctl.c makes a number of any name, and altq(9) has a default for what it does not know).
+fn wrong_queues(
+    rule: &Rule,
+    (ruleset, numbers): (&Ruleset, &Numbers),
+    trees: Option<&Vec<Tree>>,
+) -> Vec<Diagnostic> {
     let of = |name: &Text| {
         let Some(number) = numbers.get(&**name) else {
+            if ruleset.dialect == Dialect::FreeBsd {
+                return None;
+            }
             let message = format!("queue `{name}` is not defined");
             return Some(wrong(rule.span, message, "the rule names it"));
         };

@@ -338,7 +338,7 @@ fn queues_that_cannot_be_are_refused() {
         assert!(message.contains(said), "{text}: {message}");
     }
     for (text, said) in [
-        ("altq on em0 cbq bandwidth 1Mb queue { a }\n", "queue `a` is not defined"),
+        ("altq on em0 cbq bandwidth 1Mb queue { a }\npass queue b\n", "queue `a` is not defined"),
         ("altq on em0 cbq queue { a }\nqueue a cbq(default)\n", "says no bandwidth"),
     ] {
         let message = refused(Dialect::FreeBsd, text);
@@ -372,4 +372,16 @@ fn uses_of_typed_tables_that_mean_nothing_are_refused() {
     assert_eq!(tags, [0xffff, 0xfffe, 1, 1]);
     assert_ne!(compiled.flags() & image_flags::TYPED, 0);
     assert_eq!(compiled.flags() & image_flags::STAGES, 0, "there are gateways");
+}
+
+/// Its packets go by the default queue, as those of a rule without one.
+#[test]
+fn freebsds_rules_may_name_a_queue_that_nothing_defines() {
+    let altq = "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default)\n";
+    let words = |rule: &str| {
+        let text = format!("{altq}{rule}\n");
+        compiled_as(Dialect::FreeBsd, &text, &Known::default()).unwrap().scrubs
+    };
+    assert!(words("pass out queue b").iter().all(|word| *word == 0));
+    assert!(words("pass out queue a").iter().any(|word| *word != 0));
 }

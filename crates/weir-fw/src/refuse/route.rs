@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use weir_rules::ir::{Action, Address, Pool, PoolHost, Rule};
 use weir_rules::value::{Direction, Divert, PoolKind, RouteKind, Text};
 
-use super::{Refusal, refusal_of_unresolved};
+use super::Refusal;
+use super::unresolved::refusal_of_unresolved;
 
 /// The first thing of a rule's route that the data path has not.
 pub(super) fn refusal_of(rule: &Rule, typed: &HashSet<Text>) -> Option<Refusal> {

@@ -146,6 +146,41 @@ fn what_the_data_path_does_is_accepted() {
     assert_eq!(warned.len(), 2);
 }
 
+#[test]
+fn what_is_not_there_is_named() {
+    let text = "table <t> { nowhere.example, em7:network, 10/8 }\npass in from <t>\n\
+         pass in from em7:network to nobody.example\n\
+         load anchor x from \"/missing\"\n";
+    let found = diagnostics_of(text, Dialect::FreeBsd);
+    let said: Vec<(u32, &str)> =
+        found.iter().map(|one| (one.span.start, one.message.as_str())).collect();
+    let (rule, load) = (text.find("pass in from em7"), text.find("load"));
+    let at = |found: Option<usize>| u32::try_from(found.unwrap()).unwrap();
+    assert_eq!(
+        said,
+        [
+            (12, "no address is known for `nowhere.example`"),
+            (29, "no address is known for `em7:network`"),
+            (at(rule), "no address is known for `em7:network`"),
+            (at(rule), "no address is known for `nobody.example`"),
+            (at(load), "cannot read `/missing`: no such file"),
+        ]
+    );
+}
+
+/// FreeBSD's pf takes such a name, OpenBSD's does not.
+#[test]
+fn a_queue_that_nothing_defines_is_warned_of() {
+    let altq = "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default)\n";
+    let text = format!("{altq}pass out queue a\nanchor x {{\npass out queue (a, IMAP)\n}}\n");
+    let found = diagnostics_of(&text, Dialect::FreeBsd);
+    let said: Vec<&str> = found.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(said, ["no `altq` has the queue `IMAP`"]);
+    assert_eq!(found[0].severity, weir_rules::diagnostic::Severity::Warning);
+    let text = "queue a on em0 bandwidth 1M default\npass out set queue b\n";
+    assert_eq!(diagnostics_of(text, Dialect::OpenBsd), [], "it is refused with its tree");
+}
+
 /// The text between `<!-- name -->` and the next `<!-- end -->`.
 fn between<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
     let start = format!("<!-- {name} -->\n");

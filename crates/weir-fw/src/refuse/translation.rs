@@ -6,7 +6,8 @@ use weir_rules::diagnostic::{Code, Diagnostic};
 use weir_rules::ir::{Address, Pool, PoolHost, PoolPorts, Rule, Rules, Ruleset};
 use weir_rules::value::{Af, Direction, KeepState, PoolKind};
 
-use super::{Found, Refusal, refusal_of_unresolved};
+use super::unresolved::refusal_of_unresolved;
+use super::{Found, Refusal};
 
 /// What of a rule that translates is refused: of FreeBSD's lists, or of a filter rule.
 pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {

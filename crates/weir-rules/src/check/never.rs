@@ -114,7 +114,7 @@ impl<'a> World<'a> {
         let local = self.tables.get(&(list.anchor.as_str(), &**name));
         let content = local.or_else(|| self.tables.get(&("", &**name)))?;
         let table = content.table;
-        let is_fixed = table.is_const && !table.is_incomplete && !self.filled.contains(name);
+        let is_fixed = table.is_const && !table.is_incomplete() && !self.filled.contains(name);
         let has_some = match af {
             Some(Af::Inet) => content.has_inet,
             Some(Af::Inet6) => content.has_inet6,

@@ -124,7 +124,7 @@ impl Expander<'_> {
         if found.len() == before {
             let written = with_modifiers(name, modifiers);
             let advice = match (is_interface, is_host) {
-                (true, _) => Some("the interface has no such address".to_owned()),
+                (true, _) => Some(format!("the interface `{name}` has no such address")),
                 (false, true) => Some(self.resolver.host_advice(name)),
                 (false, false) => None,
             };

@@ -20,7 +20,8 @@ impl Expander<'_> {
             is_persist: table.is_persist,
             has_counters: table.has_counters,
             sources: Vec::new(),
-            is_incomplete: false,
+            lacks_file: false,
+            unresolved: Vec::new(),
             typed: None,
         };
         if let Some(typed) = &table.typed {
@@ -29,7 +30,7 @@ impl Expander<'_> {
         for source in table.sources.iter().filter(|_| table.typed.is_none()) {
             match source {
                 ast::TableSource::List(hosts) => {
-                    let entries = self.table_list(hosts, &mut expanded.is_incomplete);
+                    let entries = self.table_list(hosts, &mut expanded.unresolved);
                     self.count_entries(entries.len(), span);
                     // Lists in a row are one list; a file between them parts them.
                     match expanded.sources.last_mut() {
@@ -38,7 +39,7 @@ impl Expander<'_> {
                     }
                 }
                 ast::TableSource::File(path) => {
-                    let entries = self.table_file(path, &mut expanded.is_incomplete);
+                    let entries = self.table_file(path, &mut expanded);
                     self.count_entries(entries.len(), span);
                     expanded.sources.push(TableSource::File(path.value.clone(), entries));
                 }
@@ -73,7 +74,7 @@ impl Expander<'_> {
             let found = match text {
                 Ok(text) => typed.shape.entries(&text),
                 Err(cause) => {
-                    expanded.is_incomplete = true;
+                    expanded.lacks_file = true;
                     let message = format!("cannot read `{}`: {cause}", path.value);
                     let problem = Diagnostic::warning(Code::FileMissing, path.span, message);
                     self.diagnostics.push(problem.help("the table is empty until it can be read"));
@@ -107,7 +108,11 @@ impl Expander<'_> {
         }
     }
 
-    fn table_list(&mut self, hosts: &[ast::Host], is_incomplete: &mut bool) -> Vec<TableEntry> {
+    fn table_list(
+        &mut self,
+        hosts: &[ast::Host],
+        unresolved: &mut Vec<(Text, Span)>,
+    ) -> Vec<TableEntry> {
         let mut entries = Vec::with_capacity(hosts.len());
         let mut found = Vec::new();
         for host in hosts {
@@ -120,7 +125,7 @@ impl Expander<'_> {
                     Address::Network(address, bits) => {
                         entries.push(TableEntry { address: *address, bits: *bits, not: found.not });
                     }
-                    _ => *is_incomplete = true,
+                    address => unresolved.push((written(address), host.span)),
                 }
             }
         }
@@ -130,13 +135,13 @@ impl Expander<'_> {
     fn table_file(
         &mut self,
         path: &crate::value::Spanned<Text>,
-        is_incomplete: &mut bool,
+        table: &mut Table,
     ) -> Vec<TableEntry> {
         let from = self.sources.file(path.span.file).map_or("", |file| &file.name);
         let bytes = match self.provider.read(&path.value, from) {
             Ok(bytes) => bytes,
             Err(cause) => {
-                *is_incomplete = true;
+                table.lacks_file = true;
                 let message = format!("cannot read `{}`: {cause}", path.value);
                 let problem = Diagnostic::warning(Code::FileMissing, path.span, message);
                 self.diagnostics.push(problem.help("the table is empty until it can be read"));
@@ -162,13 +167,22 @@ impl Expander<'_> {
                 if let Address::Network(address, bits) = found.address {
                     entries.push(TableEntry { address, bits, not });
                 } else {
-                    *is_incomplete = true;
+                    table.unresolved.push((name.as_str().into(), span));
                     let message = format!("{}:{line}: `{name}` is not an address", path.value);
                     self.diagnostics.push(Diagnostic::warning(Code::BadTableEntry, span, message));
                 }
             }
         }
         entries
+    }
+}
+
+/// An address that is no network, in words. The grammar of tables has only names without an
+/// address.
+fn written(address: &Address) -> Text {
+    match address {
+        Address::Unresolved(name) => name.clone(),
+        other => format!("{other:?}").into(),
     }
 }
 

@@ -170,7 +170,8 @@ fn table(name: Text, entries: Vec<TableEntry>, span: Span) -> Table {
         is_persist: false,
         has_counters: false,
         sources: vec![TableSource::List(entries)],
-        is_incomplete: false,
+        lacks_file: false,
+        unresolved: Vec::new(),
         typed: None,
     }
 }

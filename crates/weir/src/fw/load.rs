@@ -203,6 +203,12 @@ impl Language {
                 .collect(),
         };
         found.retain(|found| self.names.is_some() || found.code != Code::UnresolvedHost);
+        // What the language warns of, and a system refuses, is said once.
+        let is_said = |said: &Diagnostic| match said.code {
+            Code::FileMissing => found.iter().any(|one| one.message == said.message),
+            _ => false,
+        };
+        compiled.diagnostics.retain(|said| !is_said(said));
         let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
         compiled.error_count += found.iter().filter(is_error).count();
         Self::add(compiled, found);

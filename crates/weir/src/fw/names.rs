@@ -172,7 +172,7 @@ mod tests {
         assert!(names.0.borrow().is_empty(), "{names:?}");
         let said = compiled.diagnostics.iter().map(|one| (one.help.as_deref(), &one.suggestion));
         let said: Vec<_> = said.collect();
-        assert_eq!(said, [(Some("the interface has no such address"), &None); 2]);
+        assert_eq!(said, [(Some("the interface `em7` has no such address"), &None); 2]);
     }
 
     #[test]

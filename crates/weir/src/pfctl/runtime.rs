@@ -288,6 +288,10 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
+    if super::tell_absences(&prepared.compiled) {
+        say("load anchors");
+        return Ok(Outcome::No);
+    }
     let unresolved = unresolved(&prepared);
     let mut load = prepared.load;
     load.level = plan.level.map(level);

@@ -377,6 +377,52 @@ fn check_says_what_only_the_whole_shows() {
     }
 }
 
+/// As pfctl, which reads those files also with `-n`.
+#[test]
+fn a_file_of_an_anchor_that_is_not_there_is_named() {
+    let text = "block\nanchor foo\nload anchor foo from \"/nonexistent/x\"\n";
+    let files = Files::new(&[
+        ("pf.conf", text),
+        (
+            "wrong.conf",
+            "anchor foo\nload anchor foo from \
+         \"rules.conf\"\n",
+        ),
+        ("rules.conf", "pass\npas\n"),
+        (
+            "list.conf",
+            "table <t> { lo9 10/8 }\n\
+         block in from <t>\n",
+        ),
+    ]);
+    let path = files.path("pf.conf");
+    let line =
+        format!("{path}:3:1: error: cannot read `/nonexistent/x`: No such file or directory");
+    for (words, code) in
+        [(["fw", "check"].as_slice(), 1), (&["fw", "run", "--foreground", "-f"], 2)]
+    {
+        let refused = run(&[words, &[&path]].concat());
+        assert_exit(&refused, code);
+        let message = stderr(&refused);
+        assert_eq!(message.matches("/nonexistent/x").count(), 1, "{message}");
+        assert!(message.contains(&line), "{message}");
+    }
+    let tried = run(&["pfctl", "-nf", &path]);
+    assert_exit(&tried, 1);
+    let line =
+        format!("{path}:3: /nonexistent/x: No such file or directory\npfctl: load anchors\n");
+    assert_eq!(stderr(&tried), line);
+    let tried = run(&["pfctl", "-nf", &files.path("wrong.conf")]);
+    assert_exit(&tried, 1);
+    assert!(stderr(&tried).contains("rules.conf:2: "), "{}", stderr(&tried));
+    // A name in a table's list is as one in a rule.
+    let checked = run(&["fw", "check", &files.path("list.conf")]);
+    assert_exit(&checked, 0);
+    let message = stderr(&checked);
+    assert!(message.contains(":1:13: warning: no address is known for `lo9`"), "{message}");
+    assert!(!message.contains("cannot be read"), "{message}");
+}
+
 #[test]
 fn host_names_are_asked_for_where_that_is_right() {
     // A label of 64 letters is no name: no server is asked for it.

@@ -303,7 +303,7 @@ fn table_note(table: &Table) -> String {
         }
         count => format!("{count} entries"),
     };
-    if table.is_incomplete {
+    if table.is_incomplete() {
         note.push_str("; some of it could not be read or looked up");
     }
     note
