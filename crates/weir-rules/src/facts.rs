@@ -127,17 +127,20 @@ impl Facts {
     }
 
     /// Adds the names of the text of the module's description: hosts, services, protocols, users
-    /// and groups of users. Those of the text go before others.
+    /// and groups of users. Those of the text go before others. Its interfaces and groups of them
+    /// are left out; gives the count of those lines.
     ///
     /// # Errors
     ///
-    /// As [`Facts::parse`], and if the text has interfaces or groups of them.
-    pub fn add_names(&mut self, text: &str) -> Result<(), FactsError> {
+    /// As [`Facts::parse`], also of lines that are left out.
+    pub fn add_names(&mut self, text: &str) -> Result<usize, FactsError> {
         let mut seen = BTreeSet::new();
+        let mut skipped_count = 0;
         for (index, words) in words(text) {
             let added = match &words[..] {
-                [word @ ("interface" | "group"), ..] => {
-                    Err(format!("`{word}`: interfaces are those of this machine; leave it out"))
+                ["interface" | "group", ..] => {
+                    skipped_count += 1;
+                    Self::default().line(&words)
                 }
                 ["host" | "service" | "protocol", name, ..] => {
                     if seen.insert((words[0], (*name).to_owned())) {
@@ -149,7 +152,7 @@ impl Facts {
             };
             added.map_err(|message| FactsError { line: index + 1, message })?;
         }
-        Ok(())
+        Ok(skipped_count)
     }
 
     /// Forgets what a name stands for.
@@ -340,14 +343,16 @@ mod tests {
         assert_eq!(facts.host("gw").len(), 2, "those of the text alone");
         assert_eq!(facts.protocol_number("tcp"), Some(200));
         for (text, part) in [
-            ("user a 1\ninterface em1\n", "line 2: `interface`: interfaces are those of this"),
-            ("group dmz\n", "line 1: `group`: interfaces"),
+            ("user a 1\ninterface em1 192.0.2.1/40\n", "line 2: `192.0.2.1/40` has too long"),
+            ("group\n", "line 1: "),
             ("user a b\n", "line 1: `b` is not"),
         ] {
             let error = facts.add_names(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(facts.interfaces().len(), 1);
+        let skipped = facts.add_names("interface em1 10.0.0.1/8 group dmz\ngroup dmz\nuser z 9\n");
+        assert_eq!((skipped, facts.user("z")), (Ok(2), Some(9)));
+        assert_eq!((facts.interfaces().len(), facts.is_group("dmz")), (1, false));
     }
 
     #[test]

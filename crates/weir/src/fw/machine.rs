@@ -34,7 +34,11 @@ pub(crate) fn facts(file: Option<&Path>) -> anyhow::Result<Facts> {
 
 /// Names that a ruleset uses, of a file of facts, beside those of this machine.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MoreNames(String);
+pub(crate) struct MoreNames {
+    text: String,
+    /// What to say of lines that are of no account here.
+    pub(crate) note: Option<String>,
+}
 
 impl MoreNames {
     /// Those of a file, if there is one.
@@ -45,8 +49,15 @@ impl MoreNames {
     pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = file else { return Ok(Self::default()) };
         let text = text(path)?;
-        Facts::new().add_names(&text).map_err(|error| at(path, &error))?;
-        Ok(Self(text))
+        let skipped_count = Facts::new().add_names(&text).map_err(|error| at(path, &error))?;
+        let note = (skipped_count > 0).then(|| {
+            format!(
+                "{}: note: its lines `interface` and `group` are left out here: interfaces and \
+                 groups are those of this machine",
+                path.display()
+            )
+        });
+        Ok(Self { text, note })
     }
 
     /// Facts of this machine, with these names.
@@ -56,7 +67,7 @@ impl MoreNames {
     /// If the kernel does not answer.
     pub(crate) fn with_host(&self) -> anyhow::Result<Facts> {
         let mut facts = facts(None)?;
-        facts.add_names(&self.0)?;
+        facts.add_names(&self.text)?;
         Ok(facts)
     }
 }

@@ -88,6 +88,10 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
         nix::unistd::setsid().context("cannot detach from the terminal")?;
     }
     let more_names = MoreNames::read(args.facts.as_deref())?;
+    if let Some(note) = &more_names.note {
+        // Nobody is left to tell if standard error is closed.
+        drop(writeln!(io::stderr(), "{note}"));
+    }
     let facts = more_names.with_host()?;
     let dialect = args.dialect.map(Dialect::from);
     let (macros, disk) = (args.macros.clone(), files::Disk::default());

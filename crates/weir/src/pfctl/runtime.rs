@@ -273,6 +273,9 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     // What is loaded must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
     let more_names = MoreNames::read(plan.facts.as_deref()).map_err(Failure::Machine)?;
+    if let Some(note) = more_names.note.as_ref().filter(|_| !plan.is_quiet) {
+        drop(writeln!(io::stderr(), "{note}"));
+    }
     let facts = more_names.with_host().map_err(Failure::Machine)?;
     let disk = files::Disk::default();
     let names = Some(Names::default());
