@@ -19,6 +19,21 @@ pub struct Ast {
     pub statements: Vec<Statement>,
     /// All macros with their uses, in the order of their definitions.
     pub macros: Vec<Macro>,
+    /// What was read although a system's grammar has it otherwise ([`crate::system`]).
+    pub oddities: Vec<(Span, Oddity)>,
+}
+
+/// What the parser passes over, and pfctl does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Oddity {
+    /// A comma without an item before or behind it.
+    Comma,
+    /// `log` or `quick` a second time.
+    LogTwice,
+    /// `set prio` and its like a second time.
+    SetTwice,
+    /// A route in front of the family, the protocol or the addresses.
+    RouteFirst,
 }
 
 /// One statement.

@@ -75,6 +75,7 @@ pub mod print;
 pub mod resolve;
 pub mod skip;
 pub mod source;
+pub mod system;
 pub mod typed;
 pub mod value;
 

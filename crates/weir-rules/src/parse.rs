@@ -19,7 +19,7 @@ mod statement;
 
 use std::collections::VecDeque;
 
-use crate::ast::{Ast, Statement};
+use crate::ast::{Ast, Oddity, Statement};
 use crate::diagnostic::Diagnostics;
 use crate::dialect::Dialect;
 use crate::lex::{Lexer, Token, TokenKind};
@@ -72,9 +72,10 @@ pub fn parse(input: ParseInput<'_>, sources: &mut SourceMap, diagnostics: &mut D
         brace_depth: 0,
         depth: 0,
         long_tables: std::collections::BTreeSet::new(),
+        oddities: Vec::new(),
     };
     let statements = parser.statements(None);
-    Ast { dialect, statements, macros: parser.lexer.macros.list }
+    Ast { dialect, statements, macros: parser.lexer.macros.list, oddities: parser.oddities }
 }
 
 /// The state of the parser.
@@ -96,6 +97,8 @@ struct Parser<'a> {
     depth: usize,
     /// Typed tables so far.
     long_tables: std::collections::BTreeSet<crate::value::Text>,
+    /// What was read although a system's grammar has it otherwise.
+    oddities: Vec<(Span, Oddity)>,
 }
 
 impl Parser<'_> {

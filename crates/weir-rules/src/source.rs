@@ -85,6 +85,11 @@ impl SourceMap {
         &self.files
     }
 
+    /// All files with their identities, in order.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (FileId, &SourceFile)> {
+        (0..).map(FileId).zip(&self.files)
+    }
+
     /// A file by its identity.
     #[must_use]
     pub fn file(&self, id: FileId) -> Option<&SourceFile> {

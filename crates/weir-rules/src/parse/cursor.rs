@@ -1,7 +1,7 @@
 //! Looking at tokens and taking them, and saying what was expected.
 
 use super::{Parsed, Parser, Reported};
-use crate::ast::Name;
+use crate::ast::{Name, Oddity};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::{Token, TokenKind};
@@ -148,9 +148,23 @@ impl Parser<'_> {
         if self.eat_punct(punct) { Ok(()) } else { self.expected(&[&format!("`{punct}`")]) }
     }
 
-    /// Commas, which most lists may leave out.
+    /// Commas, which most lists may leave out. One that parts no two items is noted.
     pub(super) fn skip_commas(&mut self) {
-        while self.eat_punct(',') {}
+        let mut is_odd = matches!(self.last_kind, TokenKind::Punct('{' | '('));
+        while self.at_punct(',') {
+            let span = self.bump().span;
+            is_odd |= self.at_punct('}') || self.at_punct(')') || self.at_punct(',');
+            if std::mem::take(&mut is_odd) {
+                self.odd(span, Oddity::Comma);
+            }
+        }
+    }
+
+    /// Notes what a system's grammar has otherwise. As many are kept as diagnostics at most.
+    pub(super) fn odd(&mut self, span: Span, oddity: Oddity) {
+        if self.oddities.len() < self.limits.diagnostic_count_max {
+            self.oddities.push((span, oddity));
+        }
     }
 
     pub(super) fn skip_newlines(&mut self) {

@@ -1,7 +1,7 @@
 //! Options of a rule, in any order.
 
 use super::{Parsed, Parser, Reported, hint};
-use crate::ast::{Filter, HostKind, IcmpType};
+use crate::ast::{Filter, HostKind, IcmpType, Oddity};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
@@ -657,6 +657,18 @@ impl Parser<'_> {
     }
 
     fn set_field(&mut self, filter: &mut Filter) -> Parsed<()> {
+        let span = self.peek().span;
+        let before = &filter.options;
+        let is_again = match self.word_at(0).as_deref() {
+            Some("prio") => before.set.prio.is_some(),
+            Some("tos") => before.set.tos.is_some(),
+            Some("queue") => before.queue.is_some(),
+            Some("delay") => before.set.delay_ms.is_some(),
+            _ => false,
+        };
+        if is_again {
+            self.odd(span, Oddity::SetTwice);
+        }
         let options = &mut filter.options;
         if self.eat("prio") {
             let pair = if self.eat_punct('(') {

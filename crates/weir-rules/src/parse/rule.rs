@@ -1,7 +1,7 @@
 //! Rules: their action, and what comes in a fixed order in front of the options.
 
 use super::{Parsed, Parser, Reported};
-use crate::ast::{Action, Filter, Interface, Rule, StatementKind, Translation};
+use crate::ast::{Action, Filter, Interface, Oddity, Rule, StatementKind, Translation};
 use crate::diagnostic::{Code, Diagnostic, Suggestion};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
@@ -215,9 +215,11 @@ impl Parser<'_> {
         if self.eat("on") {
             self.on(filter)?;
         }
+        let route = self.peek().span;
         if self.at_any(&["route-to", "reply-to", "dup-to"]) || self.is_any(&["fastroute"]) {
             self.route(filter)?;
         }
+        let before = self.last;
         filter.af = self.family();
         if self.eat("proto") {
             filter.protocols = self.list(|parser, list| {
@@ -225,7 +227,11 @@ impl Parser<'_> {
                 Ok(())
             })?;
         }
-        self.hosts(filter)
+        self.hosts(filter)?;
+        if filter.route.is_some() && self.last != before {
+            self.odd(route, Oddity::RouteFirst);
+        }
+        Ok(())
     }
 
     fn on(&mut self, filter: &mut Filter) -> Parsed<()> {
@@ -257,6 +263,7 @@ impl Parser<'_> {
                 return Ok((log, quick));
             };
             if twice {
+                self.odd(span, Oddity::LogTwice);
                 let message = "the word is given twice here";
                 self.report(Diagnostic::warning(Code::Duplicate, span, message));
             }

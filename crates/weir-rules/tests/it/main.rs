@@ -12,3 +12,4 @@ mod random;
 mod support;
 mod survey;
 mod survey_other;
+mod system;

@@ -16,7 +16,7 @@ use weir_rules::parse::ParseInput;
 use weir_rules::resolve::Resolver;
 use weir_rules::source::SourceProvider;
 use weir_rules::value::Text;
-use weir_rules::{Compiled, Dialect};
+use weir_rules::{Compiled, Dialect, system};
 
 use super::files::{self, Disk};
 use super::machine;
@@ -197,15 +197,18 @@ impl Language {
                 }
                 found
             }
-            Target::Freebsd | Target::Openbsd => weir_words(ruleset)
-                .into_iter()
-                .map(|(span, message)| Diagnostic::error(Code::CannotRun, span, message))
-                .collect(),
+            Target::Freebsd | Target::Openbsd => {
+                let words = weir_words(ruleset).into_iter();
+                let error = |(span, message)| Diagnostic::error(Code::CannotRun, span, message);
+                let system = target.dialect().unwrap_or(ruleset.dialect);
+                words.map(error).chain(system::refusals(compiled, system)).collect()
+            }
         };
         found.retain(|found| self.names.is_some() || found.code != Code::UnresolvedHost);
         // What the language warns of, and a system refuses, is said once.
         let is_said = |said: &Diagnostic| match said.code {
             Code::FileMissing => found.iter().any(|one| one.message == said.message),
+            Code::Duplicate => found.iter().any(|one| one.span == said.span),
             _ => false,
         };
         compiled.diagnostics.retain(|said| !is_said(said));
