@@ -131,7 +131,7 @@ mod tests {
     fn what_the_compiler_finds_wrong_is_found() {
         for text in [
             "altq on em0 hfsc queue { a }\nqueue a hfsc(default)\npass\n",
-            "altq on em0 cbq bandwidth 1Mb queue { a }\nqueue a cbq(default)\npass queue b\n",
+            "altq on em0 cbq bandwidth 1Mb queue { a b }\nqueue a cbq(default)\npass queue a\n",
         ] {
             let found = refusals_of_whole(&ruleset(text), &[], &Facts::new(), &[]);
             assert_eq!(found.len(), 1, "{found:?}");
