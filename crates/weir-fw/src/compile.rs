@@ -17,6 +17,7 @@ mod gateways;
 pub mod known;
 pub(crate) mod limiters;
 mod numbers;
+mod pipes;
 mod queues;
 mod scrub;
 pub(crate) mod spread;
@@ -177,11 +178,8 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let (mut errors, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
     let mut known = input.known.clone();
-    let queues = queues::numbers(input.evaluator.ruleset(), &mut known).and_then(|numbers| {
-        let rules = input.evaluator.rules();
-        Ok((queues::trees(input.evaluator.ruleset(), rules, &numbers)?, numbers))
-    });
-    let (trees, queue_numbers) = queues.unwrap_or_else(|Refused(found)| {
+    let shaped = pipes::shaped(input, &mut known);
+    let (trees, queue_numbers) = shaped.unwrap_or_else(|Refused(found)| {
         errors.extend(found);
         Default::default()
     });

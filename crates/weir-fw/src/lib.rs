@@ -25,6 +25,7 @@ mod notify;
 mod overload;
 mod peer;
 pub mod pflow;
+mod pipes;
 pub mod prefix;
 pub mod protocol;
 mod refuse;

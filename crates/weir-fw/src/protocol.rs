@@ -87,6 +87,10 @@ pub struct Load {
     /// Addresses of host names, which whoever loads has asked for.
     #[serde(default)]
     pub hosts: Vec<(String, Vec<IpAddr>)>,
+    /// Lines of dnctl(8) that go before those that the firewall knows
+    /// ([`weir_rules::facts::pipe_lines`]).
+    #[serde(default)]
+    pub pipes: String,
     /// `freebsd` or `openbsd`; `None` sees it from the text.
     pub dialect: Option<String>,
     /// `None` leaves it to the file, or else basic.
@@ -442,6 +446,7 @@ mod tests {
             }],
             macros: vec![("a".to_owned(), "1".to_owned())],
             hosts: vec![("www.example".into(), vec!["192.0.2.80".parse().unwrap()])],
+            pipes: "pipe 1 config bw 1Mbit/s\n".to_owned(),
             dialect: None,
             level: Some(Level::Basic),
             anchor: String::new(),

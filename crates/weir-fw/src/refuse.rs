@@ -19,6 +19,7 @@ use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
 mod os;
+mod pipes;
 mod queues;
 mod route;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod translation;
 mod unresolved;
 
 pub(crate) use interfaces::diagnostics as interfaces;
+pub(crate) use pipes::diagnostics as pipes;
 pub(crate) use translation::of_anchor;
 
 macro_rules! refusals {
@@ -58,7 +60,7 @@ macro_rules! refusals {
 }
 
 refusals! {
-    AfTo: "af-to with route-to, divert-to, synproxy state, set prio or set queue",
+    AfTo: "af-to with route-to, divert-to, synproxy state, set prio, set queue, dnpipe or dnqueue",
         "its packets are not judged where they leave, and the kernel's routes lead them";
     AfToPool: "af-to from a pool with bitmask, least-states or endpoint-independent, or to a list, \
                a table, (interface) or with a port",
@@ -74,8 +76,6 @@ refusals! {
         "layer 2 is not filtered";
     ScrubTag: "scrub with tag, tagged, no-route or urpf-failed",
         "`scrub` rules are asked by interface, protocol, addresses and ports";
-    Dummynet: "dnpipe, dnqueue",
-        "traffic is shaped by queues alone";
     QueueFlags: "queue with rio, cleardscp, flowvalve, wrr, efficient, root, hogs, fairq linkshare",
         "the kernel's queues and classes have nothing like it";
     Limiter: "a limiter's rate over more than 30,000,000 seconds",
@@ -426,7 +426,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
     } = rule;
     let RuleOptions {
         set,
-        dummynet,
         rtable,
         limiters: _,
         flags: _,
@@ -443,6 +442,7 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
         ridentifier: _,
         once: _,
         queue: _,
+        dummynet: _,
         tag: _,
         tagged: _,
         divert: _,
@@ -451,7 +451,6 @@ fn refusals_of_any(rule: &Rule) -> impl Iterator<Item = Refusal> {
     let found = [
         (Refusal::Rdomain, rdomain.is_some_and(|domain| domain != THE_RDOMAIN)),
         (Refusal::SetDelay, delay_ms.is_some()),
-        (Refusal::Dummynet, dummynet.is_some()),
         (Refusal::RoutingTable, is_other_table(*rtable)),
     ];
     let by_options =

@@ -418,7 +418,8 @@ mod tests {
             netlink.create_veth(&VethEnd::new("v0"), &VethEnd::new("v1"), 1).unwrap();
             assert_eq!(netlink.root_queue("v0").unwrap(), None);
             let fifo = Some(Queue::Fifo { limit_packets: 50 });
-            let classes = vec![class(7, 0, None), class(8, 7, fifo), class(9, 7, fifo)];
+            let bytes = Some(Queue::FifoBytes { limit_bytes: 10_240 });
+            let classes = vec![class(7, 0, None), class(8, 7, bytes), class(9, 7, fifo)];
             let tree = Tree { interface: "v0".to_owned(), default: 9, classes };
             for _ in 0..2 {
                 netlink.set_tree(&tree, 0x7765).unwrap();

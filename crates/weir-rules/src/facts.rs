@@ -12,13 +12,17 @@
 //! protocol pfsync 240
 //! user www 80
 //! usergroup www 80
+//! pipe 1 config bw 10Mbit/s queue 50
+//! queue 2 config pipe 1 weight 10
 //! ```
 //!
+//! The last two are lines of dnctl(8): [`crate::dummynet`].
 //! Protocols and services of [`crate::names`] are there without being named.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use crate::dummynet::{Pipe, PipeQueue, Pipes};
 use crate::names;
 use crate::resolve::{InterfaceAddress, InterfaceFacts, Resolver};
 use crate::value::Text;
@@ -36,6 +40,7 @@ pub struct Facts {
     protocol_names: BTreeMap<u8, Text>,
     users: BTreeMap<String, u32>,
     user_groups: BTreeMap<String, u32>,
+    pipes: Pipes,
 }
 
 impl Default for Facts {
@@ -59,6 +64,7 @@ impl Facts {
             protocol_names: BTreeMap::new(),
             users: BTreeMap::from([("root".to_owned(), 0)]),
             user_groups: BTreeMap::from([("wheel".to_owned(), 0)]),
+            pipes: Pipes::default(),
         };
         for (name, port, tcp, udp) in names::SERVICES {
             facts.add_service(name, *port, *tcp, *udp);
@@ -126,9 +132,9 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Adds the names of the text of the module's description: hosts, services, protocols, users
-    /// and groups of users. Those of the text go before others. Its interfaces and groups of them
-    /// are left out; gives the count of those lines.
+    /// Adds the names of the text of the module's description: hosts, services, protocols, users,
+    /// groups of users, pipes and queues. Those of the text go before others. Its interfaces and
+    /// groups of them are left out; gives the count of those lines.
     ///
     /// # Errors
     ///
@@ -200,10 +206,11 @@ impl Facts {
             ["usergroup", name, number] => {
                 self.add_user_group(name, parse(number, "a group's number")?);
             }
+            ["pipe" | "queue", ..] => self.pipes.add(words)?,
             [word, ..] => {
                 return Err(format!(
                     "`{word}` is not a fact, or its values are missing; facts are \
-                     interface, group, host, service, protocol, user and usergroup"
+                     interface, group, host, service, protocol, user, usergroup, pipe and queue"
                 ));
             }
         }
@@ -217,6 +224,14 @@ fn words(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         let line = line.split('#').next().unwrap_or("");
         (index, line.split_ascii_whitespace().collect())
     })
+}
+
+/// The lines of a text of facts that are about pipes and queues.
+#[must_use]
+pub fn pipe_lines(text: &str) -> String {
+    let is_it = |line: &[&str]| matches!(line.first(), Some(&("pipe" | "queue")));
+    let lines = words(text).map(|(_, line)| line).filter(|line| is_it(line));
+    lines.map(|line| line.join(" ") + "\n").collect()
 }
 
 /// A line of facts that cannot be read.
@@ -308,6 +323,14 @@ impl Resolver for Facts {
     fn group(&self, name: &str) -> Option<u32> {
         self.user_groups.get(name).copied()
     }
+
+    fn pipe(&self, number: u16) -> Option<&Pipe> {
+        self.pipes.pipe(number)
+    }
+
+    fn pipe_queue(&self, number: u16) -> Option<&PipeQueue> {
+        self.pipes.queue(number)
+    }
 }
 
 #[cfg(test)]
@@ -353,6 +376,17 @@ mod tests {
         let skipped = facts.add_names("interface em1 10.0.0.1/8 group dmz\ngroup dmz\nuser z 9\n");
         assert_eq!((skipped, facts.user("z")), (Ok(2), Some(9)));
         assert_eq!((facts.interfaces().len(), facts.is_group("dmz")), (1, false));
+        facts.add_names("pipe 1 config bw 1Mbit/s\npipe 1 config\n").unwrap();
+        assert_eq!(facts.pipe(1).unwrap().rate_bps, None, "the last line counts");
+        let error = facts.add_names("pipe 1 config delay 5\n").unwrap_err().to_string();
+        assert!(error.contains("line 1: `delay` is not done"), "{error}");
+    }
+
+    /// The lines of pipes alone, for who gets no other facts.
+    #[test]
+    fn lines_of_pipes_are_found() {
+        let text = "user a 1\n pipe 1 config bw 1Mbit/s # slow\nqueue 2 config pipe 1\n";
+        assert_eq!(pipe_lines(text), "pipe 1 config bw 1Mbit/s\nqueue 2 config pipe 1\n");
     }
 
     #[test]

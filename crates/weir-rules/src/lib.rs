@@ -58,6 +58,7 @@ pub mod check;
 pub mod convert;
 pub mod diagnostic;
 pub mod dialect;
+pub mod dummynet;
 pub mod evaluate;
 pub mod expand;
 pub mod explain;

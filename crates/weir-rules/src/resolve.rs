@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use crate::dummynet::{Pipe, PipeQueue};
 use crate::value::{Af, Text};
 
 /// An address of an interface.
@@ -82,6 +83,16 @@ pub trait Resolver {
 
     /// The number of a group of users.
     fn group(&self, name: &str) -> Option<u32>;
+
+    /// A pipe of dummynet, which `dnpipe` names.
+    fn pipe(&self, _number: u16) -> Option<&Pipe> {
+        None
+    }
+
+    /// A queue of a pipe, which `dnqueue` names.
+    fn pipe_queue(&self, _number: u16) -> Option<&PipeQueue> {
+        None
+    }
 }
 
 /// The interfaces that a name in an address stands for: a group's members, `self` for all, one of

@@ -295,6 +295,21 @@ pub struct Dummynet {
     pub reverse: u16,
 }
 
+impl Dummynet {
+    /// What a rule says after others: a direction of which it names none keeps what they have said
+    /// (`pf_rule_to_actions` of pf.c).
+    #[must_use]
+    pub fn over(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let last = |new: u16, old: u16| if new == 0 { old } else { new };
+        Self {
+            is_pipe: self.is_pipe,
+            forward: last(self.forward, before.forward),
+            reverse: last(self.reverse, before.reverse),
+        }
+    }
+}
+
 /// What `match ... scrub (...)` and the old `scrub` rule change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Scrub {

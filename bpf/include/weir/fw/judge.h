@@ -362,6 +362,8 @@ static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw
 	else
 		drop = weir_gateway_choose(p, d);
 	if (!drop) {
+		if (d->scrub & WEIR_SCRUB_DIRECTED && hit->reverse & 1)
+			d->scrub = weir_queues_turn(d->scrub);
 		drop = weir_fw_keep(p, hit, scratch);
 		if (weir_fw_is_failure(drop))
 			weir_fw_answer_failure(p, d);

@@ -85,6 +85,8 @@ enum weir_fw_scrub {
 	/* 4 bits each: 8 and `set prio`; the same of what has no payload or low delay */
 	WEIR_FW_SCRUB_PRIO_SHIFT = 52,
 	WEIR_FW_SCRUB_FAST_PRIO_SHIFT = 56,
+	/* `dnpipe`, `dnqueue`: the first queue is for one direction, the second for the other */
+	WEIR_FW_SCRUB_DIRECTED_SHIFT = 62,
 	/* `reassemble tcp`: of rules; and of states that began under such a rule, by a SYN */
 	WEIR_FW_SCRUB_REASSEMBLE_SHIFT = 60,
 	WEIR_FW_SCRUB_TIMESTAMPS_SHIFT = 61,

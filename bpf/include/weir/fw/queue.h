@@ -2,8 +2,9 @@
 /*
  * Queues: which class of tc(8) a packet belongs to where it leaves. The control process makes the
  * trees of classes (weir-fw's engine/queues.rs); the class has the number of the queue that rules
- * have named (`queue`, `set queue` of pf.conf(5)), and the kernel finds it by the packet's
- * priority. `set prio` gives a packet a priority of its own, 0 to 7, which its VLAN's tag gets.
+ * have named (`queue`, `set queue`, `dnpipe`, `dnqueue` of pf.conf(5)), and the kernel finds it by
+ * the packet's priority. `set prio` gives a packet a priority of its own, 0 to 7, which its VLAN's
+ * tag gets.
  *
  * Only what the kernel sends has either: it forwards what leaves by interfaces with queues, and
  * what leaves by VLANs.
@@ -44,7 +45,7 @@ __noinline int weir_queue_skb(struct __sk_buff *skb, const struct weir_fw_packet
 	word = weir_scrub_join(number ? weir_scrub_kept(number) : 0, scratch->scrub[0]);
 	number = word >> WEIR_FW_SCRUB_QUEUE_SHIFT;
 	fast = word >> WEIR_FW_SCRUB_FAST_QUEUE_SHIFT;
-	if (fast && weir_queue_is_fast(p))
+	if (word & WEIR_SCRUB_DIRECTED ? hit->reverse & 1 : fast && weir_queue_is_fast(p))
 		number = fast;
 	if (number && weir_fw_interface(slot)->flags & WEIR_FW_INTERFACE_QUEUED) {
 		skb->priority = (__u32)WEIR_FW_QUEUE_MAJOR << 16 | number;

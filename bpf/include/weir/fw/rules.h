@@ -15,6 +15,7 @@
 #include <weir/fw/limiter.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/prefix.h>
+#include <weir/fw/queue_word.h>
 #include <weir/fw/typed.h>
 
 /* What holds for one packet while rules are asked. */
@@ -351,7 +352,10 @@ __noinline int weir_fw_rule_scrubs(const struct weir_fw_packet *p __arg_nonnull,
 		d->scrub &= ~ttl;
 	if (word >> WEIR_FW_SCRUB_SETS_TOS_SHIFT & 1)
 		d->scrub &= ~tos;
-	d->scrub |= word;
+	if (word & WEIR_SCRUB_PRIOS)
+		d->scrub &= ~WEIR_SCRUB_PRIOS;
+	word = (word & ~WEIR_SCRUB_QUEUES) | weir_queues_join(d->scrub, word);
+	d->scrub = (d->scrub & ~WEIR_SCRUB_QUEUES) | word;
 	return 0;
 }
 

@@ -59,7 +59,7 @@ __noinline __u64 weir_scrub_join(__u64 first, __u64 then)
 	const __u64 tos_mask = 0xffull << WEIR_FW_SCRUB_TOS_SHIFT;
 	const __u64 leaving = WEIR_SCRUB_QUEUES | WEIR_SCRUB_PRIOS;
 	__u64 flags = (first | then) & ~0ull << WEIR_FW_SCRUB_SETS_TOS_SHIFT & ~leaving;
-	__u64 queues = (then & WEIR_SCRUB_QUEUES ? then : first) & WEIR_SCRUB_QUEUES;
+	__u64 queues = weir_queues_join(first, then);
 	__u64 prios = (then & WEIR_SCRUB_PRIOS ? then : first) & WEIR_SCRUB_PRIOS;
 	__u16 mss = weir_scrub_mss(first), other = weir_scrub_mss(then);
 	__u8 ttl = weir_scrub_ttl(first);

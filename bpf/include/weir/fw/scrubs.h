@@ -8,11 +8,9 @@
 #define WEIR_FW_SCRUBS_H
 
 #include <weir/fw/account.h>
+#include <weir/fw/queue_word.h>
 #include <weir/fw/table.h>
 
-/* Of a word: the queues, and the priorities. */
-#define WEIR_SCRUB_QUEUES (0xffffull << WEIR_FW_SCRUB_QUEUE_SHIFT)
-#define WEIR_SCRUB_PRIOS (0xffull << WEIR_FW_SCRUB_PRIO_SHIFT)
 /* Of a word: what SYNs alone are changed by. */
 #define WEIR_SCRUB_SYNS (0xffffull << WEIR_FW_SCRUB_MSS_SHIFT)
 /* Of a word: `reassemble tcp` of a rule, and of a state. */

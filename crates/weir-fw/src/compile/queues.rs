@@ -25,7 +25,7 @@ use super::numbers::Exhausted;
 use super::{Builder, Refused, refused};
 
 /// What a queue may have that nothing limits, bits per second.
-const UNLIMITED_BPS: u64 = 100_000_000_000;
+pub(super) const UNLIMITED_BPS: u64 = 100_000_000_000;
 /// A queue that is served by priority alone has this in any case, bits per second.
 const LEAST_BPS: u64 = 8_000;
 /// `qlimit` of pf, packets.
@@ -55,10 +55,14 @@ fn queues(ruleset: &Ruleset) -> impl Iterator<Item = &Queue> {
     })
 }
 
-/// The numbers of the queues that a ruleset defines.
-pub(super) fn numbers(ruleset: &Ruleset, known: &mut Known) -> Result<Numbers, Refused> {
-    let names: BTreeSet<String> =
-        queues(ruleset).map(|queue| queue.name.value.to_string()).collect();
+/// The numbers of the queues that a ruleset defines, and of those of these names.
+pub(super) fn numbers(
+    ruleset: &Ruleset,
+    more: impl Iterator<Item = String>,
+    known: &mut Known,
+) -> Result<Numbers, Refused> {
+    let defined = queues(ruleset).map(|queue| queue.name.value.to_string());
+    let names: BTreeSet<String> = defined.chain(more).collect();
     let assigned = known.queues.assign(&names, QUEUE_COUNT_MAX as usize);
     assigned.map_err(|Exhausted { given_count, held_count }| {
         let span = queues(ruleset).next().map(|queue| queue.name.span).unwrap_or_default();

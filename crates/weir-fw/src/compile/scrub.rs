@@ -53,7 +53,7 @@ pub(super) struct ScrubList {
 impl Builder<'_> {
     /// What a rule changes, and the queues that it names.
     pub(super) fn word(&self, rule: &Rule) -> u64 {
-        word(rule) | self.queue_word(rule)
+        word(rule) | self.queue_word(rule) | self.pipe_word(rule)
     }
 
     /// Refuses more different words than states can keep. What several rules change together may

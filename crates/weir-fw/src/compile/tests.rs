@@ -143,6 +143,7 @@ fn classes(tree: &Tree, known: &Known) -> Vec<(String, u16, u64, u64, u8, Option
         held.and_then(Clone::clone).unwrap_or_else(|| "root".to_owned())
     };
     let limit = |queue: Queue| match queue {
+        Queue::FifoBytes { limit_bytes } => limit_bytes,
         Queue::Fifo { limit_packets }
         | Queue::Codel { limit_packets, .. }
         | Queue::Red { limit_packets, .. } => limit_packets,

@@ -39,6 +39,14 @@ pub(super) struct Next {
 }
 
 impl Next {
+    /// Adds the pipes that came with the rulesets to what is known of the machine.
+    fn add_pipes(&mut self) -> Result<(), Refused> {
+        for source in std::iter::once(&self.main).chain(&self.anchors) {
+            self.facts.add_names(&source.load.pipes).map_err(Refused::because)?;
+        }
+        Ok(())
+    }
+
     /// Takes parts of what was loaded into an anchor away, whose other parts stay.
     fn empty_anchor(&mut self, path: &str, parts: LoadParts) {
         for source in self.anchors.iter_mut().filter(|source| source.load.anchor == path) {
@@ -80,7 +88,9 @@ fn coverage(evaluator: &Evaluator<'_>, facts: &Facts, has_gateways: bool) -> Cov
     let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
     // What the kernel sends gets its gateway, its queue and its priority where it leaves.
     let is_of_kernel = |rule: &Rule| {
-        rule.route.is_some() || rule.options.queue.is_some() || rule.options.set.prio.is_some()
+        let options = &rule.options;
+        let is_queued = options.queue.is_some() || options.dummynet.is_some();
+        rule.route.is_some() || is_queued || options.set.prio.is_some()
     };
     if has_gateways || evaluator.rules().any(is_of_kernel) {
         return Coverage { skipped, named: None };
@@ -248,7 +258,9 @@ impl Engine {
             super::elsewhere::detach(&self.firewall);
         }
         if is_same && !have_slots_changed && self.interfaces.are_settled() {
-            self.facts = facts;
+            let mut next = self.next(facts);
+            next.add_pipes()?;
+            self.facts = next.facts;
             self.interfaces.publish(&self.firewall);
             super::renew_next_hops(&self.firewall);
             return Ok(Vec::new());
@@ -286,12 +298,13 @@ impl Engine {
     }
 
     /// All that may fail, and nothing of what runs changes by it.
-    pub(super) fn stage(&mut self, next: Next, manner: Manner) -> Result<Staged, Refused> {
+    pub(super) fn stage(&mut self, mut next: Next, manner: Manner) -> Result<Staged, Refused> {
         if self.is_stopped {
             return Err(Refused::because("weir fw was stopped"));
         }
         self.interfaces.update(&links()?);
         let slots = self.check_limits(&next.main)?;
+        next.add_pipes()?;
         let anchors = loaded_anchors(&next.main, &next.anchors);
         let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &next.facts);
         let mut evaluator = evaluator.map_err(Refused::because)?;
@@ -550,6 +563,7 @@ mod tests {
             "pass",
             "pass in on em0 route-to (em1 198.51.100.1)",
             "pass in on em0 queue slow",
+            "pass in on em0 dnpipe 1",
             "pass in on em0 set prio 3",
         ] {
             assert_eq!(named(&format!("{rule}\n"), false), None, "{rule}");

@@ -36,6 +36,7 @@ pub fn refusals_of_whole(
     unfilterable: &[String],
 ) -> Vec<Diagnostic> {
     let mut found = refuse::interfaces(ruleset, facts, unfilterable);
+    found.extend(refuse::pipes(ruleset, facts));
     if let Err((sizes, message)) = memory::sizes_of(ruleset) {
         found.push(Diagnostic::error(Code::Limit, place(ruleset, &sizes), message));
     }
@@ -75,6 +76,7 @@ pub fn refusals_of_anchor(
     unfilterable: &[String],
 ) -> Vec<Diagnostic> {
     let mut found = refuse::interfaces(ruleset, facts, unfilterable);
+    found.extend(refuse::pipes(ruleset, facts));
     found.extend(refuse::of_anchor(ruleset));
     found
 }

@@ -9,8 +9,10 @@ use weir_net::Netlink;
 use weir_net::shaping::{ClassCounters, Tree};
 use weir_rules::ir::Prelude;
 use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::resolve::Resolver as _;
 
 use super::{Engine, Refused};
+use crate::pipes::Named;
 
 /// The number of all trees that are made here.
 const MAJOR: u16 = {
@@ -103,6 +105,20 @@ impl Made {
     }
 }
 
+/// What a queue has sent, a few lines for each interface.
+fn counters_of(name: &str, counters: &[(String, &str, ClassCounters)]) -> String {
+    let mut text = String::new();
+    for (_, interface, counted) in counters.iter().filter(|(known, ..)| known == name) {
+        let ClassCounters { packet_count, size_bytes, dropped_count, waiting_count, .. } = counted;
+        let _ = writeln!(
+            text,
+            "  [ on {interface}: pkts: {packet_count:>10}  bytes: {size_bytes:>10}  \
+             dropped pkts: {dropped_count:>6} ]\n  [ qlength: {waiting_count:>3} ]"
+        );
+    }
+    text
+}
+
 /// Takes all trees away that were made here, also by a daemon that is dead.
 pub(super) fn remove_all() {
     let Ok(netlink) = Netlink::open() else { return };
@@ -113,7 +129,8 @@ pub(super) fn remove_all() {
 }
 
 impl Engine {
-    /// `pfctl -s queue`: the statements, and with `-v` what each queue has sent so far.
+    /// `pfctl -s queue`: the statements, or dnctl(8)'s lines of the pipes and queues that rules
+    /// name, and with `-v` what each queue has sent so far.
     pub(crate) fn show_queues(&self, verbosity: u8) -> String {
         let ruleset = &self.main.ruleset;
         let (dialect, resolver) = (ruleset.dialect, &self.facts);
@@ -127,18 +144,33 @@ impl Engine {
                 _ => continue,
             };
             printer.prelude(&mut text, ruleset, prelude);
-            let of_it = counters.iter().filter(|(known, ..)| Some(known.as_str()) == name);
-            for (_, interface, counted) in of_it {
-                let ClassCounters { packet_count, size_bytes, dropped_count, .. } = counted;
-                let _ = writeln!(
-                    text,
-                    "  [ on {interface}: pkts: {packet_count:>10}  bytes: {size_bytes:>10}  \
-                     dropped pkts: {dropped_count:>6} ]\n  [ qlength: {:>3} ]",
-                    counted.waiting_count
-                );
-            }
+            text += &counters_of(name.unwrap_or(""), &counters);
+        }
+        for (named, line) in self.pipe_lines() {
+            text += &format!("{line}\n{}", counters_of(&named.to_string(), &counters));
         }
         text
+    }
+
+    /// The pipes and queues of dummynet that rules name, and the pipes of such queues.
+    fn pipe_lines(&self) -> BTreeMap<Named, String> {
+        let known = &self.known.queues;
+        let held = known.given.iter().filter_map(|number| {
+            let at = usize::from(*number).checked_sub(1)?;
+            known.held.get(at)?.as_deref().and_then(Named::parse)
+        });
+        let mut lines = BTreeMap::new();
+        for named in held {
+            if let Some(pipe) = named.pipe(&self.facts) {
+                lines.insert(Named::Pipe(pipe.number), pipe.to_string());
+            }
+            if let Named::Queue(number) = named
+                && let Some(queue) = self.facts.pipe_queue(number)
+            {
+                lines.insert(named, queue.to_string());
+            }
+        }
+        lines
     }
 
     /// What the queues have sent: name, interface, counters.

@@ -1,7 +1,6 @@
 //! From the text of a ruleset, as a client has sent it, to its rules.
 
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_rules::diagnostic::{Diagnostic, Severity};
@@ -107,6 +106,7 @@ impl Source {
             files: Vec::new(),
             macros: Vec::new(),
             hosts: Vec::new(),
+            pipes: String::new(),
             dialect: None,
             level: None,
             anchor: String::new(),
@@ -128,7 +128,7 @@ impl Source {
         profile: impl FnOnce() -> String,
     ) -> Result<Self, String> {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
-        let facts = &with_hosts(facts, &load.hosts);
+        let facts = &with_client(facts, &load)?;
         let machine = (facts, unfilterable);
         let is_anchor = !load.anchor.trim_matches('/').is_empty();
         let place = is_anchor.then_some(fingerprints);
@@ -227,10 +227,11 @@ impl Source {
     }
 }
 
-/// What is known of the machine, and the host names that a client has asked for.
-fn with_hosts(facts: &Facts, hosts: &[(String, Vec<IpAddr>)]) -> Facts {
+/// What is known of the machine, and what came with a load: the host names that a client has asked
+/// for, and pipes.
+fn with_client(facts: &Facts, load: &Load) -> Result<Facts, String> {
     let mut facts = facts.clone();
-    for (name, addresses) in hosts {
+    for (name, addresses) in &load.hosts {
         if !facts.host(name).is_empty() {
             continue;
         }
@@ -238,7 +239,8 @@ fn with_hosts(facts: &Facts, hosts: &[(String, Vec<IpAddr>)]) -> Facts {
             facts.add_host(name, *address);
         }
     }
-    facts
+    facts.add_names(&load.pipes).map_err(|error| error.to_string())?;
+    Ok(facts)
 }
 
 /// The fingerprints that the main ruleset has, where a file is an anchor's.
@@ -269,6 +271,7 @@ fn compile(
     if load.parts.rules || load.parts.translation {
         found.extend(refuse::diagnostics(&compiled.ruleset));
         found.extend(refuse::interfaces(&compiled.ruleset, facts, unfilterable));
+        found.extend(refuse::pipes(&compiled.ruleset, facts));
         if is_anchor {
             found.extend(refuse::of_anchor(&compiled.ruleset));
         }

@@ -70,6 +70,7 @@ fn load(text: &str) -> Load {
         files: Vec::new(),
         macros: Vec::new(),
         hosts: Vec::new(),
+        pipes: String::new(),
         dialect: None,
         level: None,
         anchor: String::new(),

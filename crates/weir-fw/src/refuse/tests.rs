@@ -18,6 +18,7 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
     vec![
         (AfTo, OpenBsd, "pass in inet6 af-to inet from 192.0.2.1 route-to 198.51.100.2"),
         (AfTo, OpenBsd, "pass in inet6 af-to inet from 192.0.2.1 set prio 3"),
+        (AfTo, FreeBsd, "pass in inet6 dnpipe 1 af-to inet from 192.0.2.1"),
         (AfToPool, OpenBsd, "pass in inet6 af-to inet from 192.0.2.0/28 bitmask"),
         (
             AfToPool,
@@ -33,7 +34,6 @@ fn cases() -> Vec<(Refusal, Dialect, &'static str)> {
         (Ether, FreeBsd, "ether block in on em0"),
         (ScrubTag, FreeBsd, "scrub out all no-df tagged seen"),
         (ScrubTag, FreeBsd, "scrub in from urpf-failed min-ttl 9"),
-        (Dummynet, FreeBsd, "pass dnpipe 1"),
         (
             QueueFlags,
             FreeBsd,
@@ -206,7 +206,6 @@ const AS_PF: &[Refusal] =
 const TOGETHER: &[&[Refusal]] = &[
     &[Refusal::AfTo, Refusal::AfToPool, Refusal::AfToNothing],
     &[Refusal::ScrubTag, Refusal::ScrubOs, Refusal::OsProxy],
-    &[Refusal::Dummynet, Refusal::SetDelay],
     &[Refusal::Rdomain, Refusal::RoutingTable, Refusal::RouteLabel],
     &[Refusal::Divert, Refusal::DivertElse],
     &[Refusal::AllowRelated, Refusal::RuleTimeout, Refusal::Limiter],

@@ -30,6 +30,7 @@ fn has_more(rule: &Rule) -> bool {
     rule.route.is_some()
         || options.divert.is_some()
         || options.queue.is_some()
+        || options.dummynet.is_some()
         || options.set.prio.is_some()
         || options.keep_state == Some(KeepState::Synproxy)
 }

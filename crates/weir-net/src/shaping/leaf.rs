@@ -1,4 +1,4 @@
-//! The queue of a class that has none below it: tc-pfifo(8), tc-fq_codel(8), tc-codel(8) or
+//! The queue of a class that has none below it: tc-bfifo(8), tc-fq_codel(8), tc-codel(8) or
 //! tc-red(8).
 //!
 //! This module never talks to the kernel.
@@ -39,6 +39,11 @@ pub enum Queue {
         /// Packets that wait at most.
         limit_packets: u32,
     },
+    /// The same, by size.
+    FifoBytes {
+        /// Bytes that wait at most.
+        limit_bytes: u32,
+    },
     /// Flows take turns, and packets that wait for too long are dropped (RFC 8290).
     Fair {
         /// Flows that are told apart.
@@ -76,14 +81,17 @@ fn option(kind: u16, value: u32) -> TcOption {
     TcOption::Other(DefaultNla::new(kind, value.to_ne_bytes().to_vec()))
 }
 
+/// `struct tc_fifo_qopt`
+fn fifo(limit: u32) -> TcAttribute {
+    TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, limit.to_ne_bytes().to_vec()))
+}
+
 impl Queue {
     /// Its kind, and what is said of it at the rate of its class.
     pub(super) fn options(self, rate_bps: u64) -> (&'static str, TcAttribute) {
         match self {
-            Self::Fifo { limit_packets } => {
-                let limit = limit_packets.to_ne_bytes().to_vec();
-                ("pfifo", TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, limit)))
-            }
+            Self::Fifo { limit_packets } => ("pfifo", fifo(limit_packets)),
+            Self::FifoBytes { limit_bytes } => ("bfifo", fifo(limit_bytes)),
             Self::Fair { flow_count, limit_packets, quantum_bytes, target_us, interval_us } => {
                 use TcQdiscFqCodelOption::{Flows, Interval, Limit, Quantum, Target};
                 let options = [

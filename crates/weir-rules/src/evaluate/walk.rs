@@ -394,7 +394,9 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         if options.queue.is_some() {
             actions.queue.clone_from(&options.queue);
         }
-        actions.dummynet = options.dummynet.or(actions.dummynet);
+        if let Some(new) = options.dummynet {
+            actions.dummynet = Some(new.over(actions.dummynet));
+        }
         actions.rtable = options.rtable.or(actions.rtable);
         actions.log_all |= rule.log.is_some_and(|log| log.all);
         actions.set_tos = options.set.tos.or(actions.set_tos);

@@ -31,7 +31,6 @@ impl Expander<'_> {
         self.common(&mut base, &rule.filter);
         base.options = self.options(&rule.filter, action)?;
         self.divert(&rule.filter, &mut base.options)?;
-        self.warn_about(&base.options, &rule.filter, span);
         let mut template = Template::new(base, list, &rule.filter);
         template.lists = self.lists(&rule.filter)?;
         self.check_flags(&rule.filter, &template.lists)?;
@@ -314,12 +313,6 @@ impl Expander<'_> {
         };
         options.divert = Some(Divert::To(Some(address), port));
         Ok(())
-    }
-
-    fn warn_about(&mut self, options: &RuleOptions, filter: &ast::Filter, span: Span) {
-        if options.dummynet.is_some() {
-            self.cannot_run(filter.option_span("dnpipe").unwrap_or(span), "dummynet");
-        }
     }
 
     pub(super) fn anchor(

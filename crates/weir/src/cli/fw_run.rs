@@ -21,7 +21,7 @@ otherwise, the programs stay and keep filtering; weir fw run then takes over the
 counters. Only weir fw stop removes them.
 
 Host names are looked up by the system's resolver, once, when the ruleset is loaded. What the data
-path cannot do (dnpipe, for one) is refused with file, line and reason; limits that memory does
+path cannot do (rtable, for one) is refused with file, line and reason; limits that memory does
 not suffice for are refused before any is taken. docs/fw.md has the lists.
 
 Examples:

@@ -1,5 +1,5 @@
 //! What a ruleset may name of this machine, as facts: interfaces and their addresses, groups,
-//! services, protocols, host names, users.
+//! services, protocols, host names, users, and pipes of dummynet, which a file alone gives.
 //!
 //! Interfaces come from the kernel, names from the files in `/etc`. No name server is asked, and no
 //! other source of users than `/etc/passwd` and `/etc/group`. Services and protocols that
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weir_net::Netlink;
-use weir_rules::facts::{Facts, FactsError};
+use weir_rules::facts::{Facts, FactsError, pipe_lines};
 use weir_rules::resolve::{InterfaceAddress, InterfaceFacts};
 
 use super::files;
@@ -58,6 +58,11 @@ impl MoreNames {
             )
         });
         Ok(Self { text, note })
+    }
+
+    /// Lines of pipes and queues, for a firewall that runs.
+    pub(crate) fn pipes(&self) -> String {
+        pipe_lines(&self.text)
     }
 
     /// Facts of this machine, with these names.

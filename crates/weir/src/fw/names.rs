@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
+use weir_rules::dummynet::{Pipe, PipeQueue};
 use weir_rules::facts::Facts;
 use weir_rules::resolve::{InterfaceFacts, Resolver};
 use weir_rules::value::Text;
@@ -130,6 +131,14 @@ impl Resolver for Asking<'_> {
 
     fn group(&self, name: &str) -> Option<u32> {
         self.facts.group(name)
+    }
+
+    fn pipe(&self, number: u16) -> Option<&Pipe> {
+        self.facts.pipe(number)
+    }
+
+    fn pipe_queue(&self, number: u16) -> Option<&PipeQueue> {
+        self.facts.pipe_queue(number)
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8], anchor: &st
         files: recorder.files.into_inner(),
         macros: language.macros.clone(),
         hosts: language.names.as_ref().map(Names::found).unwrap_or_default(),
+        pipes: String::new(),
         dialect: Some(compiled.ruleset.dialect.as_str().to_owned()),
         level: None,
         anchor: anchor.to_owned(),

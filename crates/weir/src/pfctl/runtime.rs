@@ -297,6 +297,7 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     }
     let unresolved = unresolved(&prepared);
     let mut load = prepared.load;
+    load.pipes = more_names.pipes();
     load.level = plan.level.map(level);
     load.parts = parts(plan.parts);
     load.is_merged = plan.is_merged;

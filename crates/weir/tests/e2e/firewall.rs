@@ -15,6 +15,7 @@ mod network;
 mod os;
 mod owners;
 mod pflow;
+mod pipes;
 mod places;
 mod programs;
 mod proxy;

@@ -15,7 +15,7 @@ use crate::common::{assert_exit, can_run_lab, skipped, stderr, stdout};
 use crate::turns::alone;
 
 /// How long bytes are counted, once they come.
-const WINDOW: Duration = Duration::from_millis(1_500);
+pub(super) const WINDOW: Duration = Duration::from_millis(1_500);
 
 /// OpenBSD's words: a link of 20 Mbit/s, of which one kind of traffic gets 4 at most, and two share
 /// the rest three to one. Port 7001 is named where it comes in, 7002 and 7003 where they leave.
@@ -41,7 +41,7 @@ pass out on b1 proto tcp to any port 7002 queue (three, one)
 ";
 
 /// Counts what comes to a port.
-fn sink(netns: &Netns, host: &str, port: u16) -> Arc<AtomicU64> {
+pub(super) fn sink(netns: &Netns, host: &str, port: u16) -> Arc<AtomicU64> {
     let address = at(host, port);
     let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
     let count = Arc::new(AtomicU64::new(0));
@@ -77,7 +77,7 @@ fn pour(from: &Netns, host: &str, port: u16) -> TcpStream {
 }
 
 /// What comes to ports from the client at the same time, Mbit/s each.
-fn rates(net: &Network, sinks: &[(u16, &AtomicU64)]) -> Vec<f64> {
+pub(super) fn rates(net: &Network, sinks: &[(u16, &AtomicU64)]) -> Vec<f64> {
     let lines: Vec<TcpStream> =
         sinks.iter().map(|(port, _)| pour(&net.client, SERVER, *port)).collect();
     // Until queues are full.
@@ -98,7 +98,7 @@ fn rates(net: &Network, sinks: &[(u16, &AtomicU64)]) -> Vec<f64> {
 }
 
 /// The kinds of queues on an interface of the box, as tc says it.
-fn kinds(net: &Network, name: &str) -> String {
+pub(super) fn kinds(net: &Network, name: &str) -> String {
     let words = ["tc", "qdisc", "show", "dev", name];
     stdout(&program("queues", &net.router, &words).expect("tc is there"))
 }

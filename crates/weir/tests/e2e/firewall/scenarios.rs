@@ -8,6 +8,7 @@ mod gateways;
 mod groups;
 mod limiters;
 mod page;
+mod pipes;
 mod redirect;
 mod sources;
 mod translate;

@@ -54,12 +54,10 @@ interface b1 10.2.0.1/24 broadcast 10.2.0.255 fd02::1/64
 ";
 
 /// Rules of the scenarios that weir does not run, by dialect, and the reason.
-const REFUSED: [(&str, &str, &str); 9] = [
+const REFUSED: [(&str, &str, &str); 7] = [
     ("freebsd", "nat on b1 inet all -> <t> source-hash\n", "not supported by this pool type"),
     ("freebsd", "nat on b1 inet all -> <t> random\n", "not supported by this pool type"),
     ("freebsd", "pass in on b0 inet nat-to 203.0.113.0\n", "`nat-to in a rule that is not out"),
-    ("freebsd", "pass out dnpipe 1\n", "`dnpipe, dnqueue`"),
-    ("freebsd", "pass in route-to (b1 10.2.0.2) to 10.2.0.2 dnpipe (0, 1)\n", "`dnpipe, dnqueue`"),
     ("freebsd", "pass in route-to (b1 <t>) random\n", "not supported by this pool type"),
     ("freebsd", "pass in route-to (b1 10.2.0.2) prefer-ipv6-nexthop\n", "`prefer-ipv6-nexthop`"),
     ("freebsd", "pass in proto tcp divert-to 8000\n", "FreeBSD's divert-to`"),
