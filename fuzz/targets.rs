@@ -112,7 +112,7 @@ pub(crate) fn fingerprints(data: &[u8]) {
     };
     for line in found.listing().lines().skip(2) {
         // Names with blanks in them, which no file has, may stand for others.
-        if !line.contains(' ') {
+        if !line.contains([' ', '\t']) {
             let name = line.trim_end_matches('\t').replace('\t', " ");
             assert!(found.asked(&name).is_some(), "{name:?}");
         }

@@ -183,10 +183,7 @@ fn queues(ruleset: &Ruleset, found: &mut Vec<Diagnostic>) {
         if queue.bandwidth.is_none() && queue.flow_count.is_none() {
             let message = "the queue has no `bandwidth` or `flows`";
             found.push(error(Code::BadValue, span, message));
-        } else if queue.parent.is_none()
-            && queue.bandwidth.is_some()
-            && !has_default(queue, &all, all.len())
-        {
+        } else if queue.parent.is_none() && queue.bandwidth.is_some() && !has_default(queue, &all) {
             let message = format!("none of the queues of `{}` is the default", queue.name.value);
             let help = "packets that no rule assigns go by the one with `default`";
             found.push(error(Code::BadValue, span, message).help(help));
@@ -200,15 +197,27 @@ fn is_percent(rate: QueueRate) -> bool {
     [Some(rate.rate), burst].into_iter().flatten().any(|one| matches!(one, Bandwidth::Percent(_)))
 }
 
-/// Whether a queue or one below it is the default. Parents stand above, so that a circle, which
-/// is refused elsewhere, is deeper than there are queues.
-fn has_default(queue: &Queue, all: &[&Queue], depth: usize) -> bool {
-    let is_below = |other: &&&Queue| {
-        other.parent.as_ref().is_some_and(|parent| parent.value == queue.name.value)
-    };
-    queue.is_default
-        || (depth > 0
-            && all.iter().filter(is_below).any(|below| has_default(below, all, depth - 1)))
+/// Whether a queue or one below it is the default. Each name is looked at once, also where one is
+/// there twice, or below itself.
+fn has_default(queue: &Queue, all: &[&Queue]) -> bool {
+    let (mut open, mut seen) = (vec![queue], HashSet::from([&queue.name.value]));
+    while let Some(above) = open.pop() {
+        if above.is_default {
+            return true;
+        }
+        let is_below = |other: &&&Queue| {
+            other.parent.as_ref().is_some_and(|parent| parent.value == above.name.value)
+        };
+        for below in all.iter().filter(is_below) {
+            if below.is_default {
+                return true;
+            }
+            if seen.insert(&below.name.value) {
+                open.push(below);
+            }
+        }
+    }
+    false
 }
 
 /// Packets are assigned to queues without others below them.

@@ -359,6 +359,7 @@ _Static_assert(sizeof(struct weir_state) == 64, "a state is one cache line");
 /* weir_alias.uses */
 enum weir_alias_use {
 	WEIR_ALIAS_OF_POOL = 1,	/* it counts for its address of a pool */
+	WEIR_ALIAS_OF_SOURCES = 4, /* and that is a source: its end on the wire */
 	WEIR_ALIAS_MAPPED = 2,	/* its inner end has the same outer one for all destinations */
 };
 

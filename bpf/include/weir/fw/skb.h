@@ -196,6 +196,8 @@ static __always_inline struct weir_fw_packet *weir_fw_begin_skb(struct __sk_buff
 	weir_fw_hit_none(&scratch->hit);
 	scratch->scrub[0] = 0;
 	scratch->copy_at = 0;
+	/* Of the packet before this one: nobody is answered by that. */
+	scratch->decision.flags = 0;
 	weir_modulate_none(scratch);
 	return p;
 }

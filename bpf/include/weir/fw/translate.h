@@ -122,6 +122,8 @@ __noinline int weir_fw_take_ends(struct weir_fw_packet *p __arg_nonnull, __u32 a
 	before->is_listed = 0;
 	before->uses = (weir_pool_is_mapped(p, t) ? WEIR_ALIAS_MAPPED : 0) |
 		       (t->choice == WEIR_FW_CHOICE_LEAST_STATES ? WEIR_ALIAS_OF_POOL : 0);
+	if (before->uses & WEIR_ALIAS_OF_POOL && t->flags & WEIR_FW_TRANSLATION_SOURCE)
+		before->uses |= WEIR_ALIAS_OF_SOURCES;
 	weir_copy_address(p->src, key->src);
 	weir_copy_address(p->dst, key->dst);
 	p->src_port = key->src_port;

@@ -186,10 +186,11 @@ static __always_inline void weir_alias_ends(weir_alias_line *a,
 	}
 }
 
-/* The address of a pool that an alias has: out the source on the wire, in the inner destination. */
-static __always_inline void weir_use_of_pool(weir_alias_line *a, struct weir_use_room *room)
+/* The address of a pool that an alias has: of sources on the wire, of destinations inside. */
+static __always_inline void weir_use_of_pool(weir_alias_line *a, struct weir_use_room *room,
+					     __u32 uses)
 {
-	if (a->control & WEIR_STATE_HALF_B)
+	if (uses & WEIR_ALIAS_OF_SOURCES)
 		weir_copy_address(room->inside.addr, room->outside.addr);
 	room->inside.port = 0;
 	room->inside.rule = a->rule;
@@ -211,9 +212,9 @@ __noinline int weir_uses_take(__u32 slot, __u32 asked)
 	if (asked & WEIR_ALIAS_MAPPED && weir_mapping_take(room))
 		uses |= WEIR_ALIAS_MAPPED;
 	if (asked & WEIR_ALIAS_OF_POOL) {
-		weir_use_of_pool(a, room);
+		weir_use_of_pool(a, room, asked);
 		if (weir_use_take(&room->inside, &room->fresh))
-			uses |= WEIR_ALIAS_OF_POOL;
+			uses |= asked & (WEIR_ALIAS_OF_POOL | WEIR_ALIAS_OF_SOURCES);
 	}
 	a->uses = uses;
 	return 0;
@@ -231,7 +232,7 @@ __noinline int weir_uses_give(__u32 slot)
 	if (a->uses & WEIR_ALIAS_MAPPED)
 		weir_mapping_give(room);
 	if (a->uses & WEIR_ALIAS_OF_POOL) {
-		weir_use_of_pool(a, room);
+		weir_use_of_pool(a, room, a->uses);
 		if (weir_use_give(&room->inside, &room->fresh))
 			bpf_map_delete_elem(&weir_uses, &room->inside);
 	}

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use weir_bpf::firewall::layout::{Slots, control, image};
 use weir_rules::evaluate::{Evaluator, Table};
 use weir_rules::facts::Facts;
-use weir_rules::ir::{Rule, Rules, Ruleset};
+use weir_rules::ir::{Prelude, Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::resolve::{Resolver as _, interfaces_named};
+use weir_rules::value::Setting;
 
 use super::document::{self, About};
 use super::interfaces::{self, Coverage};
@@ -41,18 +42,26 @@ pub(super) struct Next {
 impl Next {
     /// Adds the pipes that came with the rulesets to what is known of the machine.
     fn add_pipes(&mut self) -> Result<(), Refused> {
-        for source in std::iter::once(&self.main).chain(&self.anchors) {
+        // Those of the main ruleset count where an anchor has the same number.
+        for source in self.anchors.iter().chain([&self.main]) {
             self.facts.add_names(&source.load.pipes).map_err(Refused::because)?;
         }
         Ok(())
     }
 
-    /// Takes parts of what was loaded into an anchor away, whose other parts stay.
+    /// Takes parts of what is in an anchor away, whose other parts stay: of what was loaded into
+    /// it, and of what `load anchor` has brought.
     fn empty_anchor(&mut self, path: &str, parts: LoadParts) {
         for source in self.anchors.iter_mut().filter(|source| source.load.anchor == path) {
             source.leave_out(parts);
         }
-        self.anchors.retain(|source| source.load.parts.rules || source.load.parts.translation);
+        self.anchors.retain(|source| source.load.anchor != path || source.has_rules());
+        let of_files = self.anchors.iter_mut().flat_map(|source| &mut source.anchors);
+        for anchor in self.main.anchors.iter_mut().chain(of_files) {
+            if *anchor.path == *path {
+                take_parts(&mut anchor.ruleset.main, Rules::default(), parts);
+            }
+        }
     }
 }
 
@@ -504,10 +513,14 @@ fn merge(main: &mut Source, source: Source) {
     let parts = source.load.parts;
     let is_merged = source.load.is_merged;
     let Ruleset { prelude, settings, tables, main: rules, fingerprints, .. } = source.ruleset;
-    // Names of what is loaded were looked up in them.
-    if parts.rules || parts.translation || parts.options {
+    let is_named = |entry: &Prelude| matches!(entry, Prelude::Set(Setting::Fingerprints(_), _));
+    // Names of rules that are loaded were looked up in them; rules that stay keep theirs.
+    let is_of_rules = parts.rules || parts.translation;
+    if fingerprints.is_some() && (is_of_rules || prelude.iter().any(is_named)) {
         main.ruleset.fingerprints = fingerprints;
     }
+    main.load.pipes.push_str(&source.load.pipes);
+    let limiters = limiters(&main.ruleset.prelude, &prelude, parts.rules);
     take_parts(&mut main.ruleset.main, rules, parts);
     if parts.rules {
         main.anchors = source.anchors;
@@ -525,6 +538,25 @@ fn merge(main: &mut Source, source: Source) {
         main.ruleset.prelude.extend(prelude);
         main.settings.extend(source.settings);
     }
+    main.ruleset.prelude.retain(|entry| !matches!(entry, Prelude::Limiter(_)));
+    main.ruleset.prelude.extend(limiters);
+}
+
+/// The limiters after a load by parts: with rules come those of the file, in the place of all that
+/// there are; without, those stay that the file does not define anew.
+fn limiters(old: &[Prelude], new: &[Prelude], with_rules: bool) -> Vec<Prelude> {
+    let of = |list: &[Prelude]| -> Vec<Prelude> {
+        list.iter().filter(|entry| matches!(entry, Prelude::Limiter(_))).cloned().collect()
+    };
+    let key = |entry: &Prelude| match entry {
+        Prelude::Limiter(limiter) => Some((limiter.kind, limiter.id)),
+        _ => None,
+    };
+    let fresh = of(new);
+    let mut all = if with_rules { Vec::new() } else { of(old) };
+    all.retain(|entry| !fresh.iter().any(|other| key(other) == key(entry)));
+    all.extend(fresh);
+    all
 }
 
 /// What stands in the way of a ruleset: a warning, unless it is to be refused for that.
@@ -568,5 +600,24 @@ mod tests {
         ] {
             assert_eq!(named(&format!("{rule}\n"), false), None, "{rule}");
         }
+    }
+
+    #[test]
+    fn limiters_come_with_the_rules_that_name_them() {
+        let prelude =
+            |text: &str| crate::testing::ruleset(text, Dialect::OpenBsd, &Facts::new()).prelude;
+        let old = prelude("state limiter a id 1 limit 5\nstate limiter b id 2 limit 5\npass\n");
+        let new = prelude("state limiter a id 1 limit 9\npass\n");
+        let other = prelude("set timeout tcp.first 9\npass\n");
+        let limits = |all: &[Prelude]| -> Vec<(u32, Option<u32>)> {
+            let of = |entry: &Prelude| match entry {
+                Prelude::Limiter(limiter) => (u32::from(limiter.id), limiter.limit),
+                _ => panic!("{entry:?}"),
+            };
+            all.iter().map(of).collect()
+        };
+        assert_eq!(limits(&limiters(&old, &new, true)), [(1, Some(9))]);
+        assert_eq!(limits(&limiters(&old, &new, false)), [(2, Some(5)), (1, Some(9))]);
+        assert_eq!(limits(&limiters(&old, &other, false)), [(1, Some(5)), (2, Some(5))]);
     }
 }

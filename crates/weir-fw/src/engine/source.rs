@@ -7,7 +7,7 @@ use weir_rules::diagnostic::{Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
 use weir_rules::fingerprint::Fingerprints;
-use weir_rules::ir::{Prelude, Rules, Ruleset, Settings};
+use weir_rules::ir::{Prelude, Rule, Rules, Ruleset, Settings};
 use weir_rules::limits::Limits;
 use weir_rules::names;
 use weir_rules::optimise::{self, Level as Optimise, Profile};
@@ -38,9 +38,7 @@ pub(super) struct Source {
 /// one step or by parts.
 pub(super) fn loaded_anchors(main: &Source, anchors: &[Source]) -> Vec<LoadedAnchor> {
     let of_files = main.anchors.iter().chain(anchors.iter().flat_map(|source| &source.anchors));
-    let is_loaded = |path: &str| anchors.iter().any(|source| source.load.anchor == path);
-    let mut all: Vec<LoadedAnchor> =
-        of_files.filter(|anchor| !is_loaded(&anchor.path)).cloned().collect();
+    let mut all: Vec<LoadedAnchor> = of_files.cloned().collect();
     for source in anchors {
         let path = &*source.load.anchor;
         let Some(other) = all.iter_mut().find(|other| *other.path == *path) else {
@@ -177,6 +175,15 @@ impl Source {
         let kept = &mut self.load.parts;
         kept.rules &= !parts.rules;
         kept.translation &= !parts.translation;
+    }
+
+    /// Whether it has a rule left of the parts that it was loaded for.
+    pub(super) fn has_rules(&self) -> bool {
+        let Rules { ether, scrub, nat, rdr, binat, filter } = &self.ruleset.main;
+        let is_any = |lists: &[&Vec<Rule>]| lists.iter().any(|list| !list.is_empty());
+        let parts = self.load.parts;
+        (parts.rules && (!ether.is_empty() || is_any(&[scrub, filter])))
+            || (parts.translation && is_any(&[nat, rdr, binat]))
     }
 
     /// Whether a setting is in the file.
@@ -420,6 +427,33 @@ mod tests {
         assert!(found.starts_with("ftp.conf:2: "), "{found}");
         let found = refusal(load("ftp", "table <hops> type addr\npass\n", Vec::new()));
         assert!(found.starts_with("pf.conf:1: a typed table stands in the main"), "{found}");
+    }
+
+    #[test]
+    fn parts_that_are_loaded_into_an_anchor_take_the_place_of_its_files_alone() {
+        let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
+        let compiled = |load| Source::compile(load, &facts, &[], None, String::new).unwrap();
+        let file = NamedFile {
+            path: "a.conf".to_owned(),
+            from: "pf.conf".to_owned(),
+            bytes: Bytes::new(b"nat on em0 inet from any to any -> 192.0.2.1\nblock in\n"),
+        };
+        let text = "nat-anchor a\nanchor a\nload anchor a from \"a.conf\"\n";
+        let main = compiled(load("", text, vec![file]));
+        let nat = "nat on em0 inet from any to any -> 192.0.2.9\n";
+        let parts = LoadParts { rules: false, ..LoadParts::ALL };
+        let mut part = compiled(Load { parts, ..load("a", nat, Vec::new()) });
+        let found = loaded_anchors(&main, std::slice::from_ref(&part));
+        let rules = &found[0].ruleset.main;
+        assert_eq!((found.len(), rules.nat.len(), rules.filter.len()), (1, 1, 1));
+        assert!(format!("{:?}", rules.nat[0]).contains("192.0.2.9"), "{:?}", rules.nat[0]);
+        assert!(part.has_rules());
+        part.leave_out(parts);
+        assert!(!part.has_rules(), "nothing is left of it");
+        let all = compiled(load("a", "pass in\nblock out\n", Vec::new()));
+        let found = loaded_anchors(&main, &[all]);
+        let rules = &found[0].ruleset.main;
+        assert_eq!((rules.nat.len(), rules.filter.len()), (0, 2));
     }
 
     #[test]

@@ -79,11 +79,14 @@ impl Parser<'_> {
     fn limiter_table(&mut self) -> Parsed<LimiterTable> {
         let name = self.table_name()?.value;
         self.expect("above")?;
-        let above = self.number32("a count")?;
+        // pf's kernel takes no others (`pfsourcelim_check` of pf_ioctl.c).
+        let above = self.number("a count", 1, u64::from(u32::MAX))?;
         let mut below = None;
         if self.eat("below") {
-            below = Some(self.number32("a count")?);
+            let count = self.number("a count that is not above the other one", 0, above)?;
+            below = Some(u32::try_from(count).unwrap_or(u32::MAX));
         }
+        let above = u32::try_from(above).unwrap_or(u32::MAX);
         Ok(LimiterTable { name, above, below })
     }
 
@@ -92,7 +95,8 @@ impl Parser<'_> {
         let kind = self.limiter_kind()?;
         let limiter = if self.at("id") {
             self.bump();
-            LimiterName::Id(self.number32("an identifier")?)
+            let id = self.number("an identifier", 1, 255)?;
+            LimiterName::Id(u32::try_from(id).unwrap_or(0))
         } else {
             LimiterName::Name(self.name("a limiter's name")?.value)
         };

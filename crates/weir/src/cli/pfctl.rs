@@ -30,8 +30,8 @@ pf.conf without one.
   -n : do not load it; with -v, print it as pfctl -n does, macros and lists expanded
   -e, -d : filter, or let everything through without states
   -s : show info, memory, states, rules, nat, Tables, timeouts, Interfaces, labels, Sources,
-       Stlimiters, Srclimiters, Running or all; the beginning of a word is enough
-  -F : flush states, rules, nat, info, Tables, Sources or all
+       Stlimiters, Srclimiters, osfp, Running or all; the beginning of a word is enough
+  -F : flush states, rules, nat, info, Tables, Sources, osfp or all
   -k : end the states from a host or network; twice: from the first to the second; 0.0.0.0/0 is
        any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows, -k nat -k
        HOST those that are translated to a host or network, or from it
