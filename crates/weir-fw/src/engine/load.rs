@@ -611,7 +611,7 @@ mod tests {
         let other = prelude("set timeout tcp.first 9\npass\n");
         let limits = |all: &[Prelude]| -> Vec<(u32, Option<u32>)> {
             let of = |entry: &Prelude| match entry {
-                Prelude::Limiter(limiter) => (u32::from(limiter.id), limiter.limit),
+                Prelude::Limiter(limiter) => (limiter.id, limiter.limit),
                 _ => panic!("{entry:?}"),
             };
             all.iter().map(of).collect()
