@@ -103,7 +103,7 @@ impl Pipes {
         if *kind == "pipe" {
             let Parts { rate_bps, pipe, weight, limit } = parts(words)?;
             if pipe.is_some() || weight.is_some() {
-                return Err("`pipe` and `weight` are said of a queue".to_owned());
+                return Err("`pipe` and `weight` belong to a queue".to_owned());
             }
             let pipe = Pipe {
                 number,
@@ -115,7 +115,7 @@ impl Pipes {
         }
         let Parts { rate_bps, pipe, weight, limit } = parts(words)?;
         if rate_bps.is_some() {
-            return Err("`bw` is said of a pipe".to_owned());
+            return Err("`bw` belongs to a pipe".to_owned());
         }
         let Some(pipe) = pipe else {
             return Err(format!("queue {number} has no pipe: `{}`", example(kind)));
@@ -151,7 +151,7 @@ fn parts(words: &[&str]) -> Result<Parts, String> {
             return Err(format!("`{word}` is not done: {why}"));
         }
         if !["bw", "bandwidth", "queue", "pipe", "weight"].contains(word) {
-            return Err(format!("`{word}` is no word of dnctl(8) that is known"));
+            return Err(format!("`{word}` is not a known word of dnctl(8)"));
         }
         let value = words.next().ok_or_else(|| format!("`{word}` has no value"))?;
         match *word {
@@ -161,7 +161,7 @@ fn parts(words: &[&str]) -> Result<Parts, String> {
             _ => {
                 let weight = value.parse::<u32>().ok();
                 let weight = weight.filter(|weight| WEIGHTS.contains(weight));
-                let wrong = || format!("`{value}` is no weight of 1 to 100");
+                let wrong = || format!("`{value}` is not a weight from 1 to 100");
                 parts.weight = Some(weight.ok_or_else(wrong)?);
             }
         }
@@ -172,7 +172,7 @@ fn parts(words: &[&str]) -> Result<Parts, String> {
 /// The number of a pipe or queue.
 fn numbered(word: &str) -> Result<u16, String> {
     let number = word.parse::<u16>().ok().filter(|number| *number != 0);
-    number.ok_or_else(|| format!("`{word}` is no number of 1 to 65535"))
+    number.ok_or_else(|| format!("`{word}` is not a number from 1 to 65535"))
 }
 
 /// A number, and what follows it.
@@ -183,7 +183,7 @@ fn split(word: &str) -> Option<(u64, &str)> {
 
 /// `10Mbit/s` and its like, in bits per second; K, M and G are decimal.
 fn rate_bps(word: &str) -> Result<u64, String> {
-    let wrong = || format!("`{word}` is no rate like 10Mbit/s or 100KByte/s");
+    let wrong = || format!("`{word}` is not a rate such as 10Mbit/s or 100KByte/s");
     let (number, unit) = split(word).ok_or_else(wrong)?;
     let (factor, unit) = match unit.as_bytes().first() {
         Some(b'K' | b'k') => (1_000, &unit[1..]),
@@ -205,7 +205,7 @@ fn rate_bps(word: &str) -> Result<u64, String> {
 
 /// `50`, or `100KBytes`: here K is 1024, as in dnctl(8).
 fn limit(word: &str) -> Result<QueueLimit, String> {
-    let wrong = || format!("`{word}` is no size of a queue like 50 or 100KBytes");
+    let wrong = || format!("`{word}` is not a queue size such as 50 or 100KBytes");
     let (number, unit) = split(word).ok_or_else(wrong)?;
     let number = u32::try_from(number).map_err(|_| wrong())?;
     let bytes = match unit {
@@ -306,26 +306,26 @@ mod tests {
         for (line, part) in [
             ("pipe 1", "`pipe` is written as in `pipe 1 config bw"),
             ("queue 1 delete", "`queue` is written as in `queue 2 config pipe"),
-            ("pipe 0 config", "`0` is no number of 1 to 65535"),
-            ("pipe 65536 config", "`65536` is no number"),
+            ("pipe 0 config", "`0` is not a number from 1 to 65535"),
+            ("pipe 65536 config", "`65536` is not a number"),
             ("pipe 1 config bw", "`bw` has no value"),
-            ("pipe 1 config bw fast", "`fast` is no rate"),
-            ("pipe 1 config bw 1Mbyt", "`1Mbyt` is no rate"),
+            ("pipe 1 config bw fast", "`fast` is not a rate"),
+            ("pipe 1 config bw 1Mbyt", "`1Mbyt` is not a rate"),
             ("pipe 1 config bw 99999Gbit/s", "`99999Gbit/s`: rates from 64 bit/s"),
             ("pipe 1 config bw 7Byte/s", "`7Byte/s`: rates from 64 bit/s"),
-            ("pipe 1 config queue 1", "`1` is no size of a queue"),
-            ("pipe 1 config queue 9999999KBytes", "is no size of a queue"),
+            ("pipe 1 config queue 1", "`1` is not a queue size"),
+            ("pipe 1 config queue 9999999KBytes", "is not a queue size"),
             ("pipe 1 config bw 1Mbit/s delay 10", "`delay` is not done: packets wait for their"),
             ("pipe 1 config plr 0.1", "`plr` is not done"),
             ("pipe 1 config mask src-ip 0xff", "`mask` is not done"),
             ("queue 1 config sched 1", "`sched` is not done"),
             ("pipe 1 config burst 10K", "`burst` is not done"),
             ("queue 1 config pipe 1 codel", "`codel` is not done"),
-            ("pipe 1 config speed 1", "`speed` is no word"),
-            ("pipe 1 config weight 2", "`weight` are said of a queue"),
-            ("queue 1 config pipe 1 bw 1Mbit/s", "`bw` is said of a pipe"),
+            ("pipe 1 config speed 1", "`speed` is not a known word"),
+            ("pipe 1 config weight 2", "`weight` belong to a queue"),
+            ("queue 1 config pipe 1 bw 1Mbit/s", "`bw` belongs to a pipe"),
             ("queue 1 config weight 2", "queue 1 has no pipe"),
-            ("queue 1 config pipe 1 weight 101", "`101` is no weight"),
+            ("queue 1 config pipe 1 weight 101", "`101` is not a weight"),
         ] {
             let error = read(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");

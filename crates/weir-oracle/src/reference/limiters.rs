@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use weir_net::Prefix;
 use weir_rules::ast::Limiter;
 use weir_rules::ir::Ruleset;
 use weir_rules::value::{LimiterKind, LimiterUse, Rate};
@@ -44,17 +45,9 @@ fn masked(limiter: &Limiter, source: IpAddr) -> (IpAddr, u8) {
     (network(source, bits), bits)
 }
 
+/// An address without its bits behind a prefix; lengths are those of the rules' parser.
 fn network(address: IpAddr, bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
+    Prefix::new(address, bits).map_or(address, |prefix| prefix.network().address())
 }
 
 /// One state more of a rate; `None` if it is too early. There is time before that of a test, too.

@@ -63,7 +63,7 @@ impl<'a> Field<'a> {
     fn number(self, what: &str, max: u32) -> Result<u16, Problem> {
         let is_number = !self.text.is_empty() && self.text.bytes().all(|c| c.is_ascii_digit());
         if !is_number {
-            return self.problem(format!("`{}` is no {what}", self.text));
+            return self.problem(format!("`{}` is not a {what}", self.text));
         }
         let number = self.text.parse::<u32>().ok().filter(|number| *number <= max);
         match number.and_then(|number| u16::try_from(number).ok()) {
@@ -253,7 +253,7 @@ fn read_options(field: Field<'_>, signature: &mut Signature) -> Result<(), Probl
             }
             _ => {
                 let text = option.text;
-                let message = format!("`{text}` is no option of TCP: N, S, T, T0, M and W are");
+                let message = format!("`{text}` is not a TCP option: N, S, T, T0, M and W are");
                 return option.problem(message);
             }
         };

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
 use weir_bpf::ethtool;
-use weir_net::sysctl;
+use weir_net::{Prefix, sysctl};
 use weir_oracle::device::{DeviceError, Network};
 
 /// MTU of an interface that has none of its own.
@@ -89,21 +89,8 @@ fn interface_lines(wire: &Wire, peer: &str, lines: &mut Vec<String>) {
 
 fn route_line(wire: &Wire, address: IpAddr, bits: u8) -> String {
     let (via, name) = (wire.neighbour(address.is_ipv4()), &wire.name);
-    let network = masked(address, bits);
-    format!("route replace {network}/{bits} via {via} dev {name} onlink")
-}
-
-fn masked(address: IpAddr, bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
+    let network = Prefix::new(address, bits).expect("a prefix").network();
+    format!("route replace {network} via {via} dev {name} onlink")
 }
 
 /// Commands that give an interface its addresses, and lead their networks to its neighbour.

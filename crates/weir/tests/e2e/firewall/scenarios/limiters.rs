@@ -1,40 +1,15 @@
 //! Limiters, of states that several rules make, and of the states of each source: by real
 //! connections.
 
-use super::connect_as;
+use super::sources::{ONE, OTHER, call, two_sources};
 use crate::common::{assert_exit, can_run_lab};
 use crate::turns::beside;
 
-use super::super::nat::ip;
-use super::super::network::{Line, Network, SERVER6, echo_server, wait_until};
-
-/// Two sources of the client's network.
-const ONE: &str = "fd01::2";
-const OTHER: &str = "fd01::3";
+use super::super::network::wait_until;
 
 /// Connections that are over are soon forgotten.
 const START: &str = "set timeout { interval 1, tcp.closing 1, tcp.finwait 1, tcp.closed 1 }\n\
                      block\npass inet6 proto icmp6 no state\npass out on b1 keep state\n";
-
-/// A network whose client has two addresses.
-fn two_sources(tag: &str) -> Network {
-    let net = Network::new(tag);
-    ip(&net.client, &format!("address add {OTHER}/64 dev c0 nodad"));
-    echo_server(&net.server, SERVER6, 7001);
-    net
-}
-
-/// A connection from a source and port, that comes about or does not.
-#[track_caller]
-fn call(net: &Network, source: &str, port: u16, is_expected: bool) -> Option<Line> {
-    let local = format!("[{source}]:{port}");
-    let line = connect_as(&net.client, &local, SERVER6, 7001, is_expected);
-    assert_eq!(line.is_some(), is_expected, "{local}");
-    line.map(|mut line| {
-        line.echo("hello");
-        line
-    })
-}
 
 #[test]
 fn a_state_limiter_has_so_many_states() {

@@ -11,8 +11,8 @@ use super::super::network::{
 };
 
 /// Two sources of the client's network.
-const ONE: &str = "fd01::2";
-const OTHER: &str = "fd01::3";
+pub(super) const ONE: &str = "fd01::2";
+pub(super) const OTHER: &str = "fd01::3";
 
 #[test]
 fn sources_are_tracked_without_a_limit() {
@@ -47,7 +47,7 @@ fn sources_are_tracked_without_a_limit() {
 }
 
 /// A network whose client has two addresses.
-fn two_sources(tag: &str) -> Network {
+pub(super) fn two_sources(tag: &str) -> Network {
     let net = Network::new(tag);
     ip(&net.client, &format!("address add {OTHER}/64 dev c0 nodad"));
     echo_server(&net.server, SERVER6, 7001);
@@ -56,7 +56,7 @@ fn two_sources(tag: &str) -> Network {
 
 /// A connection from a source and port, that comes about or does not.
 #[track_caller]
-fn call(net: &Network, source: &str, port: u16, is_expected: bool) -> Option<Line> {
+pub(super) fn call(net: &Network, source: &str, port: u16, is_expected: bool) -> Option<Line> {
     let local = format!("[{source}]:{port}");
     let line = connect_as(&net.client, &local, SERVER6, 7001, is_expected);
     assert_eq!(line.is_some(), is_expected, "{local}");
